@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the tests in every place that this machine offers, or in those that are named; see tools/test."""
+from __future__ import annotations
+
+import argparse
+import sys
+
+import c_units
+import compilers
+import host
+import kernel_vm
+import rdma_core
+import type_checks
+import wheel
+from place import Outcome, Place, Runs
+
+PLACES = [
+    Place("c", "the C units, without Python", c_units.run_c),
+    Place("plain", "on this machine, without a device", host.run_without_device),
+    Place("stub", "on the stub library, with every Python at hand", host.run_on_stub),
+    Place("vm", "on a real kernel's verbs, in the kernel VM", kernel_vm.run_in_vm),
+    Place("vm2", "the same with the kernel that RDMA_UML_KERNEL_SECOND names", kernel_vm.run_in_second_vm),
+    Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),
+    Place("types", "mypy and stubtest", type_checks.run_type_checks),
+    Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
+    Place("compilers", "warnings are errors, with gcc and clang", compilers.run_compilers),
+]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/test", description="Runs the tests in the places named, or in all.")
+    parser.add_argument("place", nargs="*", help="see --list")
+    parser.add_argument("--list", action="store_true", help="list the places")
+    args = parser.parse_args()
+    known = {place.name for place in PLACES}
+    for name in args.place:
+        if name not in known:
+            parser.error(f"no place is called {name}: {', '.join(sorted(known))}")
+    return args
+
+
+def never_ran(outcomes: list[Outcome]) -> dict[str, str]:
+    """The tests that every place skipped, with the reason that the last one gave."""
+    ran = set().union(*(outcome.ran for outcome in outcomes))
+    return {name: why for outcome in outcomes for name, why in outcome.skips.items() if name not in ran}
+
+
+def summary(outcomes: list[Outcome]) -> int:
+    print("\n=== summary ===")
+    width = max(len(outcome.name) for outcome in outcomes)
+    for outcome in outcomes:
+        print(f"{outcome.name:<{width}}  {outcome.passed:6} passed  {outcome.failed:3} failed  "
+              f"{outcome.skipped:4} skipped  {outcome.seconds:5.0f} s")
+    for name, why in sorted(never_ran(outcomes).items()):
+        print(f"ran nowhere: {name} ({why})")
+    passed, failed, skipped = (sum(getattr(o, what) for o in outcomes) for what in ("passed", "failed", "skipped"))
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed or not passed else 0
+
+
+def main() -> int:
+    args = arguments()
+    if args.list:
+        for place in PLACES:
+            print(f"{place.name:10} {place.about}")
+        return 0
+    runs = Runs()
+    for place in PLACES:
+        if not args.place or place.name in args.place:
+            place.run(runs)
+    return summary(runs.outcomes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What users install: an sdist, the wheel built from that alone, and the wheel in fresh environments."""
+from __future__ import annotations
+
+import re
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pythons
+from host import suite_on_stub
+from place import ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
+
+BUILD_TOOLS = ("build", "wheel")
+
+
+def run_wheel(runs: Runs) -> None:
+    with tempfile.TemporaryDirectory(prefix="wheel-") as scratch:
+        folder = Path(scratch)
+        with runs.outcome("sdist and wheel") as outcome:
+            wheel = _build(outcome, folder)
+            _check(outcome, wheel)
+        for version in pythons.at_hand():
+            with runs.outcome(f"wheel, Python {version}") as outcome:
+                python = pythons.make(version, folder / version, *pythons.TOOLS, wheel)
+                where = quietly([python, "-c", "import ibverbs; print(ibverbs.__file__)"], cwd=folder).strip()
+                if outcome.check(f"imports from {where}", str(folder / version) in where):
+                    suite_on_stub(outcome, python, {"PYTHONPATH": ""})
+
+
+def _build(outcome: Outcome, folder: Path) -> Path:
+    """Builds both with the oldest Python at hand, as a release would."""
+    oldest = next(iter(pythons.at_hand()))
+    python = pythons.make(oldest, folder / "builder", *BUILD_TOOLS)
+    sdist = _only(folder / "sdist", "*.tar.gz", [python, "-m", "build", "--sdist", "--outdir"], ROOT / "ibverbs")
+    outcome.check(f"{sdist.name} is built from what is committed", True)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "source")
+    source = next((folder / "source").iterdir())
+    outcome.check("the sdist holds no link", not any(path.is_symlink() for path in source.rglob("*")))
+    # from the unpacked sdist, in a folder of its own: nothing of the checkout is near
+    wheel = _only(folder / "wheel", "*.whl", [python, "-m", "build", "--wheel", "--outdir"], source)
+    outcome.check(f"{wheel.name} is built from the sdist alone", True)
+    if not re.search(r"-cp39-abi3-", wheel.name):
+        print(f"no Python 3.9 at hand: retagging {wheel.name}")
+        quietly([python, "-m", "wheel", "tags", "--remove", "--python-tag=cp39", wheel])
+        wheel = next(wheel.parent.glob("*.whl"))
+    return wheel
+
+
+def _only(folder: Path, pattern: str, command: list[object], source: Path) -> Path:
+    quietly([*command, folder, source])
+    (made,) = folder.glob(pattern)
+    return made
+
+
+def _check(outcome: Outcome, wheel: Path) -> None:
+    report = report_for("wheel contents")
+    env = {"RDMA_TEST_WHEEL": str(wheel), "PYTHONPATH": build_path()}
+    status = run(pytest(ROOT / ".venv/bin/python", report, "tests/packaging"), env)
+    outcome.add_report(report, status)
