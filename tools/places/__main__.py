@@ -21,6 +21,9 @@ PLACES = [
     Place("vm", "on a real kernel's verbs, in the kernel VM", kernel_vm.run_in_vm),
     Place("vm2", "the same with the kernel that RDMA_UML_KERNEL_SECOND names", kernel_vm.run_in_second_vm),
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),
+    Place("debian13", "in the kernel VM over the rdma-core and Python of Debian 13", rdma_core.run_on_debian_13),
+    Place("testing", "the same of Debian testing, a moving target: only when named", rdma_core.run_on_debian_testing,
+          only_when_named=True),
     Place("types", "mypy and stubtest", type_checks.run_type_checks),
     Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
     Place("compilers", "warnings are errors, with gcc and clang", compilers.run_compilers),
@@ -66,7 +69,7 @@ def main() -> int:
         return 0
     runs = Runs()
     for place in PLACES:
-        if not args.place or place.name in args.place:
+        if place.name in args.place or not (args.place or place.only_when_named):
             place.run(runs)
     return summary(runs.outcomes)
 

@@ -35,22 +35,28 @@ def _os_release() -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
-def packages(suite: str, names: list[str]) -> Path:
-    """A folder that holds the files of these packages of that suite; downloaded once, then kept."""
+def packages(suite: str, names: list[str], depends: bool = False) -> Path:
+    """A folder that holds the files of these packages of that suite; downloaded once, then kept.
+
+    With `depends` it holds all that they depend on too, from the C library up: a root to change into, in which no
+    package's scripts ran.
+    """
     folder = CACHE / suite
-    if (folder / "complete").exists():
+    wanted = " ".join(names)
+    if (folder / "complete").exists() and (folder / "complete").read_text() == wanted:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     options = _separate_apt(folder / "apt", suite)
     quietly(["apt-get", *options, "update", "-qq"])
-    debs = folder / "debs"
-    debs.mkdir()
-    quietly(["apt-get", *options, "download", "-qq", *names], cwd=debs)
+    debs = folder / "apt" / "cache" / "archives"
+    if depends:
+        quietly(["apt-get", *options, "install", "-qq", "--yes", "--no-install-recommends", "--download-only", *names])
+    else:
+        quietly(["apt-get", *options, "download", "-qq", *names], cwd=debs)
     for deb in sorted(debs.glob("*.deb")):
-        quietly(["dpkg", "-x", deb, folder])
-    shutil.rmtree(debs)
+        quietly(["dpkg-deb", "--extract", deb, folder])
     shutil.rmtree(folder / "apt")
-    (folder / "complete").touch()
+    (folder / "complete").write_text(wanted)
     return folder
 
 

@@ -63,12 +63,14 @@ class Outcome:
         self.failed += failed or (status != 0 or not cases)
 
 
-#: A place: its name, what it is, and what runs it. `run` adds to as many outcomes as it likes.
 @dataclass
 class Place:
+    """Its name, what it is, and what runs it; that adds as many outcomes as it likes."""
+
     name: str
     about: str
     run: Callable[[Runs], None]
+    only_when_named: bool = False
 
 
 class Runs:

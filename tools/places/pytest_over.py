@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs pytest in this process, then proves from its memory map that libibverbs came from the given folder.
+"""Runs pytest in this process, then proves from its memory map which libibverbs and providers it ran over.
 
-    pytest_over.py FOLDER PYTEST-ARGUMENTS...
+    pytest_over.py LIBRARY PYTEST-ARGUMENTS...
+
+It fails if any libibverbs but LIBRARY was loaded, or a provider from another folder than the one beside that.
 """
 from __future__ import annotations
 
@@ -12,25 +14,24 @@ from pathlib import Path
 import pytest
 
 
-def rdma_libraries() -> set[Path]:
-    names = re.findall(r"\s(/\S*/(?:libibverbs\.so|librdmacm\.so|lib\w+-rdmav)\S*)$",
-                       Path("/proc/self/maps").read_text(), re.MULTILINE)
+def loaded() -> set[Path]:
+    names = re.findall(r"\s(/\S*/(?:libibverbs\.so|lib\w+-rdmav)\S*)$", Path("/proc/self/maps").read_text(),
+                       re.MULTILINE)
     return {Path(name) for name in names}
 
 
 def main() -> int:
-    folder = Path(sys.argv[1]).resolve()
+    library = Path(sys.argv[1])
     status = int(pytest.main(sys.argv[2:]))
-    used = rdma_libraries()
-    for library in sorted(used):
-        print(f"loaded: {library}")
-    if not any(library.name.startswith("libibverbs.so") for library in used):
-        print("no libibverbs was loaded")
+    strays = 0
+    for path in sorted(loaded()):
+        expected = path == library or path.parent == library.parent / "libibverbs"
+        print(f"ran over {path}" if expected else f"ran over {path}, which is not of {library}")
+        strays += not expected
+    if library not in loaded():
+        print(f"{library} was not loaded")
         return status or 1
-    strays = [library for library in used if folder not in library.parents]
-    for library in strays:
-        print(f"not from {folder}: {library}")
-    return status or (1 if strays else 0)
+    return status or min(strays, 1)
 
 
 if __name__ == "__main__":

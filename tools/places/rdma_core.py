@@ -2,34 +2,62 @@
 """The suite over other versions of rdma-core than this machine's, on the kernel VM's devices."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import debian
 from kernel_vm import REQUIRED, in_vm, kernel
-from place import ROOT, Runs, build_path, pytest, report_for
+from place import ROOT, Outcome, Runs, build_path, pytest, report_for
 
 HERE = Path(__file__).resolve().parent
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LIBRARIES = ["libibverbs1", "ibverbs-providers", "ibverbs-utils"]
+#: A root in which the suite can run: its own Python, for its libraries need its own C library.
+USERLAND = ["base-files", "bash", "coreutils", "dash", "iproute2", "binutils", "python3", "python3-pytest",
+            "python3-hypothesis"]
 
 
 def run_on_debian_11(runs: Runs) -> None:
-    """Debian 11's libraries (rdma-core 33), unpacked in a folder, under this machine's Python."""
+    """rdma-core 33 from a folder, under this machine's Python."""
     with runs.outcome("rdma-core of Debian 11") as outcome:
         try:
-            folder = debian.packages("bullseye", ["libibverbs1", "ibverbs-providers", "librdmacm1", "ibverbs-utils"])
+            folder = debian.packages("bullseye", [*LIBRARIES, "librdmacm1"])
         except debian.Unavailable as reason:
             outcome.skip(str(reason))
             return
-        libraries = next(folder.glob("usr/lib/*/libibverbs.so.1")).parent
-        report = report_for(outcome.name)
-        env = {
-            # the providers are opened by bare name, so their folder has to be on the path too
-            "LD_LIBRARY_PATH": f"{libraries}:{libraries}/libibverbs",
-            "PATH": f"{folder}/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "PYTHONPATH": build_path(),
-            "RDMA_TEST_REQUIRE": REQUIRED,
-        }
+        library = next(folder.glob("usr/lib/*/libibverbs.so.1")).resolve()
+        # the providers are opened by bare name, so their folder has to be on the path too
+        env = {"LD_LIBRARY_PATH": f"{library.parent}:{library.parent}/libibverbs",
+               "PATH": f"{folder}/usr/bin:{SYSTEM_PATH}"}
         # the list of providers is read from /etc, whichever library reads it
-        config = f'mount --bind "{folder}/etc/libibverbs.d" /etc/libibverbs.d && exec "$@"'
-        suite = pytest(ROOT / ".venv/bin/python", report, "tests")[3:]
-        loaded = [ROOT / ".venv/bin/python", HERE / "pytest_over.py", libraries, *suite]
-        outcome.add_report(report, in_vm(kernel(), ["sh", "-c", config, "sh", *loaded], env))
+        prepare = ["sh", "-c", f'mount --bind "{folder}/etc/libibverbs.d" /etc/libibverbs.d && exec "$@"', "sh"]
+        _suite_over(outcome, library, prepare, ROOT / ".venv/bin/python", env)
+
+
+def run_on_debian_13(runs: Runs) -> None:
+    _run_in_root(runs, "Debian 13", "trixie", [*LIBRARIES, "librdmacm1t64"])
+
+
+def run_on_debian_testing(runs: Runs) -> None:
+    _run_in_root(runs, "Debian testing", "testing", [*LIBRARIES, "librdmacm1t64"])
+
+
+def _run_in_root(runs: Runs, release: str, suite: str, libraries: list[str]) -> None:
+    with runs.outcome(f"rdma-core of {release}") as outcome:
+        try:
+            root = debian.packages(suite, [*USERLAND, *libraries], depends=True)
+        except debian.Unavailable as reason:
+            outcome.skip(str(reason))
+            return
+        library = next(root.glob("usr/lib/*/libibverbs.so.1")).resolve()
+        inside = Path("/") / library.relative_to(root.resolve())
+        prepare = [HERE / "in_root.sh", root, ROOT]
+        _suite_over(outcome, inside, prepare, Path("/usr/bin/python3"), {"PATH": SYSTEM_PATH})
+
+
+def _suite_over(outcome: Outcome, library: Path, prepare: Sequence[object], python: Path, env: dict[str, str]) -> None:
+    report = report_for(outcome.name)
+    env = {**env, "PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": REQUIRED}
+    _, _, _, *arguments = pytest(python, report, "tests")
+    command = [*prepare, python, HERE / "pytest_over.py", library, *arguments]
+    outcome.add_report(report, in_vm(kernel(), command, env))
