@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the stub libibverbs share: its objects, the list of its verbs, and the door that every call
+ * goes through, where calls are counted, delayed and made to fail. For tests and benchmarks only.
+ */
+#ifndef STUB_H
+#define STUB_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "control.h"
+
+#define STUB_VERBS(X) \
+    X(get_device_list) X(free_device_list) X(open_device) X(close_device) X(query_device) X(query_device_ex) \
+    X(query_port) X(query_port_compat) X(query_gid) X(query_gid_ex) X(query_gid_table) X(query_pkey) \
+    X(get_pkey_index) X(alloc_pd) X(dealloc_pd) X(reg_mr) X(reg_mr_iova2) X(reg_dmabuf_mr) X(rereg_mr) X(dereg_mr) \
+    X(create_comp_channel) X(destroy_comp_channel) X(get_cq_event) X(ack_cq_events) X(create_cq) X(resize_cq) \
+    X(destroy_cq) X(req_notify_cq) X(poll_cq) X(create_srq) X(modify_srq) X(query_srq) X(destroy_srq) \
+    X(post_srq_recv) X(create_qp) X(modify_qp) X(query_qp) X(destroy_qp) X(post_send) X(post_recv) X(create_ah) \
+    X(destroy_ah) X(attach_mcast) X(detach_mcast) X(get_async_event) X(ack_async_event) X(fork_init)
+
+enum stub_verb {
+#define X(name) VERB_##name,
+    STUB_VERBS(X)
+#undef X
+    VERB_COUNT
+};
+
+#define STUB_KINDS(X) X(context) X(pd) X(mr) X(cq) X(channel) X(qp) X(srq) X(ah) X(device_list)
+
+enum stub_kind {
+#define X(name) KIND_##name,
+    STUB_KINDS(X)
+#undef X
+    KIND_COUNT
+};
+
+#define STUB_LIKELY(x) __builtin_expect(!!(x), 1)
+#define STUB_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* In every object, behind the public structure. A destroyed object keeps its memory for a while, so that a later
+ * use of it meets a magic that does not fit. */
+struct stub_object {
+    _Atomic uint32_t magic;
+    enum stub_kind kind;
+    atomic_int busy;              /* threads inside a call on it */
+    int children;                 /* under stub_lock: what must go before it */
+    struct stub_object *parent;
+    void *block;                  /* what free() takes */
+};
+
+struct stub_lock {
+    atomic_flag taken;
+};
+
+struct stub_event {
+    struct stub_event *next;
+    struct ibv_async_event async;
+    struct ibv_cq *cq;
+};
+
+/* Events behind a descriptor: an eventfd whose value is the length of the list. */
+struct stub_queue {
+    int fd;
+    struct stub_event *first, **last;
+};
+
+struct stub_context {
+    struct verbs_context vctx;
+    struct stub_object object;
+    int device;
+    struct stub_queue events;
+};
+
+struct stub_pd {
+    struct ibv_pd pd;
+    struct stub_object object;
+};
+
+struct stub_mr {
+    struct ibv_mr mr;
+    struct stub_object object;
+};
+
+struct stub_ah {
+    struct ibv_ah ah;
+    struct stub_object object;
+    struct ibv_ah_attr attr;
+};
+
+struct stub_channel {
+    struct ibv_comp_channel channel;
+    struct stub_object object;
+    struct stub_queue events;
+};
+
+struct stub_cq {
+    struct ibv_cq cq;
+    struct stub_object object;
+    struct stub_lock lock;        /* of the ring and `armed` */
+    int armed;                    /* 0 no, 1 for solicited ones, 2 for any */
+    uint32_t mask;                /* the ring's length less one */
+    _Atomic uint32_t head, tail;  /* put at head, taken at tail; changed under the lock */
+    struct ibv_wc *ring;
+    uint32_t comp_reported, async_reported;   /* under stub_lock: events that were read */
+};
+
+struct stub_srq {
+    struct ibv_srq srq;
+    struct stub_object object;
+    struct stub_lock lock;
+    struct ibv_srq_attr attr;
+    struct stub_qp *user;         /* the QP made last: its receive CQ gets the completions */
+    uint32_t held;
+    uint32_t reported;
+};
+
+struct stub_held {
+    uint64_t wr_id;
+    uint32_t byte_len;
+    uint16_t opcode;
+    uint16_t silent;              /* completes without an entry */
+};
+
+/* Requests held back by stub_hold. */
+struct stub_backlog {
+    struct stub_held *ring;
+    uint32_t size, head, count;
+};
+
+struct stub_qp {
+    struct ibv_qp qp;
+    struct stub_object object;
+    struct stub_cq *send_cq, *recv_cq;
+    struct ibv_qp_cap cap;
+    uint32_t sig_all;             /* IBV_SEND_SIGNALED where every request is */
+    struct ibv_qp_attr attr;
+    struct stub_backlog sends, receives;   /* under stub_lock */
+    uint32_t reported;
+};
+
+/* Set while a fault, delay, gate, capture, hold or lie is on: post and poll then take their slow road. */
+extern atomic_int stub_hot;
+
+/* Of everything but the rings. Not held across a wait. */
+extern pthread_mutex_t stub_mutex;
+
+extern _Atomic unsigned long stub_call_counts[VERB_COUNT];
+extern atomic_int stub_lenient, stub_holding;
+
+/* control.c */
+_Noreturn void stub_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void stub_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void stub_dead(enum stub_verb verb, enum stub_kind kind, const void *object);
+enum stub_verb stub_verb_named(const char *name);
+
+/* Opens the door for a call on an object (or NULL). Returns 0, or the error to fail with; then the call is over. */
+int stub_enter(enum stub_verb verb, struct stub_object *object);
+void stub_leave(enum stub_verb verb, struct stub_object *object);
+
+/* Allocation: zeroed, counted. `offset` is that of the stub_object. The parent's children grow by one. */
+void *stub_new(enum stub_kind kind, size_t size, size_t offset, struct stub_object *parent);
+/* Takes an object away; EBUSY (and nothing done) while it has children. */
+int stub_delete(struct stub_object *object);
+void stub_adopt(struct stub_object *parent, int by);
+
+bool stub_poll_lies(int *ret_value);
+int stub_refusal(enum stub_verb verb, int *ret_after, enum stub_bad_wr *ret_bad);
+
+/* device.c */
+int stub_device_count(void);
+const struct ibv_device_attr *stub_limits(const struct ibv_context *context);
+int stub_port_count(const struct ibv_context *context);
+int stub_gid_count(void);
+void stub_reset_devices(void);
+
+/* events.c */
+int stub_queue_open(struct stub_queue *queue);
+void stub_queue_close(struct stub_queue *queue);
+void stub_queue_purge(struct stub_queue *queue, const void *object);
+void stub_wait_acked(const uint32_t *completed, const uint32_t *reported, const char *what, pthread_mutex_t *mutex);
+void stub_signal(struct stub_cq *cq);
+
+/* post.c */
+int stub_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int stub_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int stub_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+void stub_flush(struct stub_qp *qp);
+void stub_capture_reset(void);
+void stub_capture_mode(int on);
+
+/* cq.c */
+int stub_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
+int stub_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* events.c: of the context's functions */
+void stub_reset_last(void);
+
+#define STUB_MAGIC(kind) (0x57b0b000u + (uint32_t)(kind))
+
+static inline void stub_count(enum stub_verb verb)
+{
+    /* No read-modify-write: the data path must not pay for counts that tests take with one thread. */
+    unsigned long n = atomic_load_explicit(&stub_call_counts[verb], memory_order_relaxed);
+    atomic_store_explicit(&stub_call_counts[verb], n + 1, memory_order_relaxed);
+}
+
+static inline void stub_check(const struct stub_object *object, enum stub_kind kind, enum stub_verb verb)
+{
+    if (STUB_UNLIKELY(atomic_load_explicit(&object->magic, memory_order_relaxed) != STUB_MAGIC(kind)))
+        stub_dead(verb, kind, object);
+}
+
+static inline void stub_lock_take(struct stub_lock *lock)
+{
+    while (STUB_UNLIKELY(atomic_flag_test_and_set_explicit(&lock->taken, memory_order_acquire)))
+        sched_yield();
+}
+
+static inline void stub_lock_give(struct stub_lock *lock)
+{
+    atomic_flag_clear_explicit(&lock->taken, memory_order_release);
+}
+
+static inline struct stub_context *stub_context_of(struct ibv_context *context)
+{
+    return (struct stub_context *)((char *)context - offsetof(struct stub_context, vctx.context));
+}
+
+/* The three ways in which verbs tell of an error. */
+static inline void *stub_null(int err)
+{
+    errno = err == STUB_NO_ERRNO ? 0 : err;
+    return NULL;
+}
+
+static inline int stub_positive(int err)
+{
+    if (err >= 0)
+        return err;
+    errno = -err;
+    return -1;
+}
+
+static inline int stub_minus_one(int err)
+{
+    errno = err == STUB_NO_ERRNO ? 0 : err;
+    return -1;
+}
+
+#endif
