@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Flag enums whose operators are look-ups in C."""
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Type, TypeVar
+
+from ._extension import extension
+
+__all__ = ["FlagOps", "flag_operators"]
+
+FlagOps = extension.FlagOps
+_Flag = TypeVar("_Flag", bound=IntFlag)
+_OPERATORS = ("__or__", "__ror__", "__and__", "__rand__", "__xor__", "__rxor__", "__invert__")
+
+
+def flag_operators(cls: Type[_Flag]) -> Type[_Flag]:
+    """Give a flag enum made with ``class Name(FlagOps, IntFlag)`` the operators of FlagOps.
+
+    Inheriting them is not enough: from CPython 3.11 on the enum machinery writes Flag's operators, which are
+    Python, into each class it makes. Written back afterwards, the interpreter calls the C functions directly.
+    """
+    if cls.__bases__[0] is not FlagOps:
+        raise TypeError(f"{cls.__name__} does not have FlagOps as its first base")
+    for name in _OPERATORS:
+        setattr(cls, name, getattr(FlagOps, name))
+    return cls

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Where the memory of a tensor, an array or a buffer lies, and its registration.
+
+No framework is imported: an object says what it is by what it offers (``data_ptr()``, ``__array_interface__``, the
+buffer protocol, DLPack). What is read here is only addresses and sizes, never data.
+"""
+from __future__ import annotations
+
+import ctypes
+import re
+import weakref
+from operator import index
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from ._extension import extension
+
+__all__ = ["Memory", "memory_of", "reg_tensor", "tensor_addr_len"]
+
+_WRITING = (
+    extension.IBV_ACCESS_LOCAL_WRITE | extension.IBV_ACCESS_REMOTE_WRITE | extension.IBV_ACCESS_REMOTE_ATOMIC
+)
+
+
+class Memory(NamedTuple):
+    """What an object says about its memory."""
+
+    addr: int
+    length: int
+    readonly: bool
+    device: Optional[str]
+    """None for host memory, else what the object calls the place."""
+    hold: Any
+    """An export that keeps the memory where it is, or None where the object itself does."""
+
+
+def tensor_addr_len(tensor: Any) -> Tuple[int, int]:
+    """Return the address and the number of bytes of a tensor's memory.
+
+    Takes a torch tensor or anything with its ``data_ptr()``, a NumPy array, or any other object that exports memory:
+    ``__array_interface__``, the buffer protocol, DLPack on the CPU. An empty one gives ``(address, 0)``. Raises
+    ``ValueError`` for one that is not contiguous in C order, ``TypeError`` for an object with no memory to show.
+    The address of a tensor on a device, where it has one, is its address there.
+    """
+    memory = memory_of(tensor)
+    return memory.addr, memory.length
+
+
+def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
+    """Register the memory of a tensor (see ``tensor_addr_len``) and return the MR, which keeps the tensor.
+
+    ``mr.owner`` is the tensor. An export through the buffer protocol stays open as long as the MR object lives, so
+    that a ``bytearray`` cannot be resized, nor a ``mmap`` closed, under the device. Raises ``ValueError`` for an
+    empty tensor, for a tensor on a device (the package's ``.cuda.register_tensor`` takes those), and for read-only
+    memory with an access flag that writes.
+
+    ``pd`` may be any object with ``reg_mr(addr, length, access)``, such as a wrapper. A PD of this package gets the
+    tensor as ``owner``; for another, the tensor lives as long as what its ``reg_mr`` returned, provided that takes
+    weak references.
+    """
+    access = index(access)
+    memory = memory_of(tensor)
+    kind = type(tensor).__name__
+    if memory.device is not None:
+        package = __name__.rpartition(".")[0]
+        raise ValueError(
+            f"the {kind} is on device {memory.device}: register it with {package}.cuda.register_tensor(pd, tensor, access)"
+        )
+    if memory.length == 0:
+        raise ValueError(f"the {kind} is empty: there is no memory to register")
+    if memory.readonly and access & _WRITING:
+        raise ValueError(f"the memory of the {kind} is read-only, and access {access:#x} lets it be written")
+
+    if isinstance(pd, extension.PD):
+        mr = pd.reg_mr(memory.addr, memory.length, access, owner=tensor)
+        if memory.hold is not None:
+            _keep(mr, memory.hold)
+    else:
+        mr = pd.reg_mr(memory.addr, memory.length, access)
+        _keep(mr, (tensor, memory.hold))
+    return mr
+
+
+def memory_of(tensor: Any) -> Memory:
+    """Find the memory of an object by the first way that it offers."""
+    for way in (_from_data_ptr, _from_array_interface, _from_device_array, _from_buffer, _from_dlpack):
+        memory = way(tensor)
+        if memory is not None:
+            return memory
+    raise TypeError(
+        f"{type(tensor).__name__} exports no memory: it has neither data_ptr(), __array_interface__, the buffer "
+        "protocol nor DLPack"
+    )
+
+
+# ---- keeping -------------------------------------------------------------------------------------------------------
+
+_kept: "Dict[int, Tuple[weakref.ref[Any], Any]]" = {}
+
+
+def _keep(mr: Any, thing: Any) -> None:
+    """Keep something until the object is gone. By identity: handles of other packages may compare as they like."""
+    key = id(mr)
+
+    def let_go(_: Any) -> None:
+        _kept.pop(key, None)
+
+    try:
+        _kept[key] = weakref.ref(mr, let_go), thing
+    except TypeError:
+        pass
+
+
+# ---- contiguity ----------------------------------------------------------------------------------------------------
+
+
+def _not_contiguous(tensor: Any) -> ValueError:
+    return ValueError(
+        f"the {type(tensor).__name__} is not contiguous in C order, so its bytes are not one range: make a contiguous "
+        "copy, or register what it is a view of"
+    )
+
+
+def _is_contiguous(shape: Iterable[int], strides: Iterable[int], step: int) -> bool:
+    """Whether an array that is not empty lies in one piece, the last index running fastest in steps of ``step``."""
+    expected = step
+    for extent, stride in zip(reversed(tuple(shape)), reversed(tuple(strides))):
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+def _product(shape: Iterable[int]) -> int:
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+# ---- data_ptr() ----------------------------------------------------------------------------------------------------
+
+
+def _from_data_ptr(tensor: Any) -> Optional[Memory]:
+    data_ptr = getattr(tensor, "data_ptr", None)
+    if not callable(data_ptr):
+        return None
+    if hasattr(tensor, "element_size"):
+        length = int(tensor.numel()) * int(tensor.element_size())
+    else:
+        length = int(tensor.nbytes)
+    is_contiguous = getattr(tensor, "is_contiguous", None)
+    if length and callable(is_contiguous) and not is_contiguous():
+        raise _not_contiguous(tensor)
+    try:
+        addr = int(data_ptr())
+    except (RuntimeError, NotImplementedError) as error:  # sparse, meta and fake tensors
+        raise TypeError(f"the {type(tensor).__name__} has no memory: {error}") from error
+    if length and not addr:
+        raise TypeError(f"the {type(tensor).__name__} has no memory: data_ptr() is 0")
+    return Memory(addr, length, False, _device_of(tensor), None)
+
+
+def _device_of(tensor: Any) -> Optional[str]:
+    device = getattr(tensor, "device", None)
+    kind = getattr(device, "type", None)
+    if isinstance(kind, str):
+        return None if kind == "cpu" else str(device)
+    if getattr(tensor, "is_cuda", False) is True:
+        return "cuda"
+    return _dlpack_place(tensor)
+
+
+# ---- __array_interface__, __cuda_array_interface__ -----------------------------------------------------------------
+
+
+def _array_length(tensor: Any, interface: Dict[str, Any]) -> int:
+    shape, strides = interface["shape"], interface.get("strides")
+    element = re.match(r"[<>|=]?([a-zA-Z?])(\d+)", interface["typestr"])  # "<M8[ns]" says more behind
+    if element is None:
+        raise TypeError(f"the {type(tensor).__name__} has elements of an unknown type, {interface['typestr']!r}")
+    if element[1] == "O":
+        raise TypeError(f"the {type(tensor).__name__} holds references to Python objects, not data")
+    itemsize = int(element[2]) * (4 if element[1] == "U" else 1)
+    length = _product(shape) * itemsize
+    if length and strides is not None and not _is_contiguous(shape, strides, itemsize):
+        raise _not_contiguous(tensor)
+    return length
+
+
+def _from_array_interface(tensor: Any) -> Optional[Memory]:
+    interface = getattr(tensor, "__array_interface__", None)
+    if not isinstance(interface, dict):
+        return None
+    data = interface.get("data")
+    if data is None:
+        return None  # the buffer protocol has it
+    if not isinstance(data, tuple):
+        raise TypeError(
+            f"the __array_interface__ of the {type(tensor).__name__} refers to a {type(data).__name__}, which may be "
+            "a copy: pass that object"
+        )
+    return Memory(int(data[0]), _array_length(tensor, interface), bool(data[1]), None, None)
+
+
+def _from_device_array(tensor: Any) -> Optional[Memory]:
+    interface = getattr(tensor, "__cuda_array_interface__", None)
+    if not isinstance(interface, dict):
+        return None
+    addr, readonly = interface["data"]
+    return Memory(int(addr), _array_length(tensor, interface), bool(readonly), "cuda", None)
+
+
+# ---- the buffer protocol -------------------------------------------------------------------------------------------
+
+
+class _PyBuffer(ctypes.Structure):
+    """``Py_buffer``: the same on every CPython, and part of the stable ABI from 3.11 on."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)(
+    ("PyObject_GetBuffer", ctypes.pythonapi)
+)
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(("PyBuffer_Release", ctypes.pythonapi))
+_PYBUF_FULL_RO = 0x011C
+
+
+def _from_buffer(tensor: Any) -> Optional[Memory]:
+    try:
+        view = memoryview(tensor)
+    except TypeError:
+        return None
+    except BufferError as error:
+        raise TypeError(f"the {type(tensor).__name__} does not export its memory: {error}") from error
+    if view.nbytes and not view.c_contiguous:
+        raise _not_contiguous(tensor)
+    # A memoryview does not tell its address. A second export does, and is given back: the view stays.
+    buffer = _PyBuffer()
+    _get_buffer(view, ctypes.byref(buffer), _PYBUF_FULL_RO)
+    addr = int(buffer.buf or 0)
+    _release_buffer(ctypes.byref(buffer))
+    return Memory(addr, view.nbytes, view.readonly, None, view)
+
+
+# ---- DLPack --------------------------------------------------------------------------------------------------------
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    """What a capsule of DLPack 1.x holds. Those of before (a DLManagedTensor) begin with the DLTensor."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", _DLTensor),
+    ]
+
+
+_DL_READ_ONLY, _DL_COPIED, _DL_PADDED = 1, 2, 4
+_DL_HANDLE = 3  # type code of an opaque handle: the elements are no data
+_DL_HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host"}
+_DL_DEVICE = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed", 14: "oneapi"}
+
+_capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", ctypes.pythonapi)
+)
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
+def _dlpack_place(tensor: Any) -> Optional[str]:
+    """The device that an object names for DLPack, None for host memory or where it names none."""
+    dlpack_device = getattr(tensor, "__dlpack_device__", None)
+    if not callable(dlpack_device):
+        return None
+    kind, number = (int(part) for part in dlpack_device())
+    return None if kind in _DL_HOST else f"{_DL_DEVICE.get(kind, f'type {kind}')}:{number}"
+
+
+def _dlpack_export(tensor: Any) -> Any:
+    """Ask for a capsule in the newest way that the object understands, and for no copy where it can be told."""
+    for keywords in ({"max_version": (1, 0), "copy": False}, {"max_version": (1, 0)}, {}):
+        try:
+            return tensor.__dlpack__(**keywords)
+        except TypeError:
+            if not keywords:
+                raise
+    return None
+
+
+def _dlpack_length(tensor: Any, dl: _DLTensor, padded: bool) -> int:
+    shape: List[int] = dl.shape[: dl.ndim] if dl.ndim else []
+    bits: int = dl.bits * dl.lanes
+    if padded or bits % 8 == 0:
+        length = _product(shape) * ((bits + 7) // 8)
+    else:  # several elements share a byte
+        length = (_product(shape) * bits + 7) // 8
+    if length and dl.strides and not _is_contiguous(shape, dl.strides[: dl.ndim], 1):
+        raise _not_contiguous(tensor)
+    return length
+
+
+def _from_dlpack(tensor: Any) -> Optional[Memory]:
+    if not callable(getattr(tensor, "__dlpack__", None)):
+        return None
+    name = type(tensor).__name__
+    place = _dlpack_place(tensor)
+    if place is not None:
+        raise ValueError(
+            f"the {name} is on device {place}: its memory is reached with {__name__.rpartition('.')[0]}.cuda, "
+            ".cuda.register_tensor(pd, tensor, access)"
+        )
+    try:
+        capsule = _dlpack_export(tensor)
+    except (BufferError, RuntimeError) as error:
+        raise TypeError(f"the {name} does not export its memory: {error}") from error
+
+    flags = 0
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        versioned = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        if versioned.major != 1:
+            raise TypeError(f"the {name} speaks DLPack {versioned.major}.{versioned.minor}, not 1.x")
+        dl, flags = versioned.dl_tensor, versioned.flags
+    elif _capsule_is_valid(capsule, b"dltensor"):
+        dl = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    else:
+        raise TypeError(f"the __dlpack__ of the {name} gave no DLPack capsule")
+    if flags & _DL_COPIED:
+        raise TypeError(f"the {name} exports only a copy of its memory")
+    if dl.code == _DL_HANDLE:
+        raise TypeError(f"the {name} holds opaque handles, not data")
+    length = _dlpack_length(tensor, dl, bool(flags & _DL_PADDED))
+    return Memory(int(dl.data or 0) + dl.byte_offset, length, bool(flags & _DL_READ_ONLY), None, capsule)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What two peers tell each other, and the way of an RC queue pair from RESET to RTS."""
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional
+
+from . import _ibverbs as c
+from .tensors import reg_tensor, tensor_addr_len
+from .wire import GidLike, bytes_like, gid_bytes, integer
+
+__all__ = ["QPInfo", "connect_rc", "local_qp_info", "reg_tensor", "tensor_addr_len"]
+
+_WIRE = struct.Struct("!IIH16sBB")
+_FIELDS: Dict[str, Callable[[Any], Any]] = {
+    "qp_num": lambda value: integer("QPInfo.qp_num", value, 0, 2**24 - 1),
+    "psn": lambda value: integer("QPInfo.psn", value, 0, 2**24 - 1),
+    "lid": lambda value: integer("QPInfo.lid", value, 0, 2**16 - 1),
+    "gid": lambda value: gid_bytes("QPInfo.gid", value),
+    "port": lambda value: integer("QPInfo.port", value, 1, 2**8 - 1),
+    "mtu": lambda value: integer("QPInfo.mtu", value, c.IBV_MTU_256, c.IBV_MTU_4096),
+}
+
+
+@dataclass(init=False)
+class QPInfo:
+    """What a peer has to know to connect to a queue pair; ``to_bytes()`` is how it travels.
+
+    Mutable, and compared by value. A field is checked whenever it is set: ``ValueError`` for a value out of range
+    or a GID that is not 16 bytes, ``TypeError`` for something of the wrong kind.
+    """
+
+    qp_num: int
+    """The queue pair's number, 24 bits."""
+    psn: int
+    """The packet number that it sends from, 24 bits."""
+    lid: int
+    """The port's local identifier, 16 bits; 0 where the link layer has none (Ethernet)."""
+    gid: bytes
+    """The port's GID, 16 bytes; a Gid or anything bytes-like may be set."""
+    port: int
+    """The port's number at its device, 1 to 255."""
+    mtu: int
+    """The port's active MTU, an ``MTU`` value."""
+
+    def __init__(self, qp_num: int, psn: int, lid: int, gid: GidLike, port: int, mtu: int) -> None:
+        self.qp_num = qp_num
+        self.psn = psn
+        self.lid = lid
+        self.gid = gid  # type: ignore[assignment]  # __setattr__ makes bytes of it
+        self.port = port
+        self.mtu = mtu
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        check = _FIELDS.get(name)
+        object.__setattr__(self, name, value if check is None else check(value))
+
+    def to_bytes(self) -> bytes:
+        """Return the 28 bytes for the peer: the fields in order, as u32, u32, u16, 16 bytes, u8, u8, big-endian."""
+        return _WIRE.pack(self.qp_num, self.psn, self.lid, self.gid, self.port, self.mtu)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> QPInfo:
+        """Return the QPInfo in exactly 28 bytes; ``ValueError`` for another length or for a field out of range."""
+        return cls(*_WIRE.unpack(bytes_like("data", data, _WIRE.size)))
+
+
+def local_qp_info(qp: c.QP, port_attr: c.PortAttr, gid: GidLike, *, port: int, psn: int = 0) -> QPInfo:
+    """Return what a peer has to know about this queue pair on this port.
+
+    ``port_attr`` is from ``ctx.query_port(port)``, ``gid`` from ``ctx.query_gid(port, index)`` with the index that
+    will be ``connect_rc``'s ``sgid_index``. The peer starts from ``psn``: give ``connect_rc`` the same as
+    ``local_psn``.
+    """
+    return QPInfo(qp.qp_num, psn, port_attr.lid, gid, port, port_attr.active_mtu)
+
+
+_TO_RTS = frozenset(("timeout", "retry_cnt", "rnr_retry", "max_rd_atomic"))
+_REMOTE = ("qp_num", "psn", "lid", "gid", "mtu")
+_ROUTED_HOP_LIMIT = 64
+_GRH_REQUIRED = 1  # IBV_QPF_GRH_REQUIRED, the only port flag there is
+_ETHERNET = 2  # IBV_LINK_LAYER_ETHERNET
+
+
+def connect_rc(
+    qp: c.QP,
+    remote: QPInfo,
+    *,
+    port: int,
+    sgid_index: int,
+    access: int,
+    local_psn: int = 0,
+    mtu: Optional[int] = None,
+    max_dest_rd_atomic: int = 1,
+    min_rnr_timer: int = 12,
+    hop_limit: Optional[int] = None,
+    is_global: Optional[bool] = None,
+    **rts_kwargs: int,
+) -> None:
+    """Take an RC queue pair from RESET through INIT and RTR to RTS, connected to ``remote``.
+
+    Both ends call this, in any order, once each has the other's ``QPInfo``. Receives that the peer's first send will
+    find have to be posted before that send: after this call, tell the peer.
+
+    ``port`` and ``sgid_index`` are the local port and GID; ``access`` (``AccessFlags``) is what the peer may do;
+    ``local_psn`` is the ``psn`` of the QPInfo that the peer was given. ``mtu`` None is the smaller of both ports'
+    active MTU.
+
+    ``is_global`` says whether packets carry a global routing header. None follows the link layer: on Ethernet they
+    always do; on InfiniBand when the port demands it, when the GIDs' prefixes differ, or when the peer has no LID;
+    else the peer is addressed by its LID. ``hop_limit`` None is 64 with that header.
+
+    ``max_dest_rd_atomic`` (reads and atomics of the peer that are answered at once; 1 makes a stream of reads slow)
+    must not be less than the peer's ``max_rd_atomic``, or the peer's queue pair fails. ``min_rnr_timer`` is how long
+    a peer that found no receive has to wait; it is an encoded time, and 0 is the longest, 655 ms.
+    The rest goes to ``QP.to_rts``: ``timeout``, ``retry_cnt``, ``rnr_retry``, ``max_rd_atomic``.
+
+    Raises ``TypeError`` for another keyword and ``ValueError`` for a depth that this device does not have, both
+    before the queue pair is touched. The verbs called are ``ibv_query_port``, ``ibv_query_gid``,
+    ``ibv_query_device`` when a depth is given, and three times ``ibv_modify_qp``.
+    """
+    for name in rts_kwargs:
+        if name not in _TO_RTS:
+            raise TypeError(f"connect_rc() got an unexpected keyword argument {name!r}")
+    for name in _REMOTE:
+        if not hasattr(remote, name):
+            raise TypeError(f"remote must be a QPInfo, got {type(remote).__name__}")
+    ctx = qp.pd.context
+    _check_depths(ctx, max_dest_rd_atomic, rts_kwargs.get("max_rd_atomic", 1))
+    port_attr = ctx.query_port(port)
+    if mtu is None:
+        mtu = min(port_attr.active_mtu, remote.mtu)
+    if is_global is None:
+        is_global = _needs_grh(ctx, port_attr, port, sgid_index, remote)
+    if hop_limit is None:
+        hop_limit = _ROUTED_HOP_LIMIT if is_global else 1
+
+    qp.to_init(port, access)
+    qp.to_rtr(
+        remote,
+        sgid_index,
+        mtu=mtu,
+        hop_limit=hop_limit,
+        min_rnr_timer=min_rnr_timer,
+        max_dest_rd_atomic=max_dest_rd_atomic,
+        is_global=is_global,
+    )
+    qp.to_rts(local_psn, **rts_kwargs)
+
+
+def _check_depths(ctx: c.Context, max_dest_rd_atomic: int, max_rd_atomic: int) -> None:
+    """Compare the depths of reads and atomics with the device's, which does not say which of them it refused."""
+    if max_dest_rd_atomic == 1 and max_rd_atomic == 1:
+        return
+    attr = ctx.query_device()
+    for name, depth, limit, of in (
+        ("max_dest_rd_atomic", max_dest_rd_atomic, attr.max_qp_rd_atom, "max_qp_rd_atom"),
+        ("max_rd_atomic", max_rd_atomic, attr.max_qp_init_rd_atom, "max_qp_init_rd_atom"),
+    ):
+        if not 0 <= depth <= limit:
+            raise ValueError(f"{name} must be between 0 and {limit}, the {of} of device {ctx.name}, got {depth}")
+
+
+def _needs_grh(ctx: c.Context, port_attr: c.PortAttr, port: int, sgid_index: int, remote: QPInfo) -> bool:
+    """Whether packets to the peer need a global routing header on this port."""
+    if port_attr.link_layer == _ETHERNET or port_attr.flags & _GRH_REQUIRED or remote.lid == 0:
+        return True
+    return bytes(ctx.query_gid(port, sgid_index))[:8] != bytes(remote.gid)[:8]
