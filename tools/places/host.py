@@ -13,7 +13,7 @@ def run_without_device(runs: Runs) -> None:
         report = report_for(outcome.name)
         # a machine that has devices is not asked for them here
         env = {"PYTHONPATH": build_path(), "RDMA_TEST_DEVICES": "none"}
-        outcome.add_report(report, run(pytest(ROOT / ".venv/bin/python", report, "tests"), env))
+        outcome.add_report(report, run(pytest(ROOT / ".venv/bin/python", report), env))
 
 
 def run_on_stub(runs: Runs) -> None:
@@ -25,4 +25,4 @@ def run_on_stub(runs: Runs) -> None:
 def suite_on_stub(outcome: Outcome, python: Path, env: dict[str, str]) -> None:
     report = report_for(outcome.name)
     env = {**env, "RDMA_LIBRARY_PATH": str(STUB), "RDMA_TEST_REQUIRE": "stub"}
-    outcome.add_report(report, run(pytest(python, report, "tests"), env))
+    outcome.add_report(report, run(pytest(python, report), env))

@@ -27,7 +27,7 @@ def in_vm(kernel: Path, command: Sequence[object], env: Mapping[str, str], timeo
 def suite_in_vm(outcome: Outcome, kernel: Path) -> None:
     report = report_for(outcome.name)
     env = {"PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": REQUIRED}
-    outcome.add_report(report, in_vm(kernel, pytest(ROOT / ".venv/bin/python", report, "tests"), env))
+    outcome.add_report(report, in_vm(kernel, pytest(ROOT / ".venv/bin/python", report), env))
 
 
 def run_in_vm(runs: Runs) -> None:

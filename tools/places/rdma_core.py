@@ -58,6 +58,6 @@ def _run_in_root(runs: Runs, release: str, suite: str, libraries: list[str]) -> 
 def _suite_over(outcome: Outcome, library: Path, prepare: Sequence[object], python: Path, env: dict[str, str]) -> None:
     report = report_for(outcome.name)
     env = {**env, "PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": REQUIRED}
-    _, _, _, *arguments = pytest(python, report, "tests")
+    _, _, _, *arguments = pytest(python, report)
     command = [*prepare, python, HERE / "pytest_over.py", library, *arguments]
     outcome.add_report(report, in_vm(kernel(), command, env))
