@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Markers and fixtures for everything under tests/.
+
+A test says what it needs (``@pytest.mark.needs("rc", "two_devices")``; the words are in place.py) and is skipped with
+the reason where that is missing. ``RDMA_TEST_REQUIRE="rc two_devices"`` turns a missing thing into a failure of the
+whole run, for machines that are there to provide it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any, Callable
+
+import pytest
+from endpoints import RC, UC, UD, Endpoint, connect
+from place import Node, Place
+
+pytest_plugins = ["stub_fixtures"]
+
+#: The packages that the shared promises are proved for.
+PACKAGES = ("ibverbs",)
+
+
+@functools.cache
+def place_of(package: str) -> Place:
+    return Place(package)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*words): skip unless the place offers these; the words are in place.py")
+    config.addinivalue_line("markers", "hardware: needs a real NIC or GPU; run these with -m hardware")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    for need in os.environ.get("RDMA_TEST_REQUIRE", "").split():
+        for package in PACKAGES:
+            reason = place_of(package).missing(need)
+            if reason is not None:
+                pytest.exit(f"RDMA_TEST_REQUIRE: {package} {reason}", returncode=1)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    callspec = getattr(item, "callspec", None)
+    package = callspec.params.get("ib", PACKAGES[0]) if callspec is not None else PACKAGES[0]
+    for mark in item.iter_markers("needs"):
+        for need in mark.args:
+            reason = place_of(package).missing(need)
+            if reason is not None:
+                pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", params=PACKAGES)
+def ib(request: pytest.FixtureRequest) -> Any:
+    """The package under test."""
+    return place_of(request.param).module
+
+
+@pytest.fixture(scope="session")
+def place(ib: Any) -> Place:
+    return place_of(ib.__name__)
+
+
+@pytest.fixture
+def node(place: Place) -> Node:
+    """The first device that moves data."""
+    reason = place.missing("device")
+    if reason is not None:
+        pytest.skip(reason)
+    return place.nodes[0]
+
+
+@pytest.fixture
+def ctx(node: Node) -> Iterator[Any]:
+    with node.open() as context:
+        yield context
+
+
+@pytest.fixture
+def pd(ctx: Any) -> Iterator[Any]:
+    with ctx.alloc_pd() as domain:
+        yield domain
+
+
+Make = Callable[..., Endpoint]
+
+
+@pytest.fixture
+def make(ib: Any, node: Node) -> Iterator[Make]:
+    """Makes endpoints, on the first device unless told otherwise, and closes them at the end of the test."""
+    with contextlib.ExitStack() as undo:
+
+        def build(qp_type: int = RC, on: Node = node, **options: Any) -> Endpoint:
+            return undo.enter_context(Endpoint(ib, on, qp_type, **options))
+
+        yield build
+
+
+@pytest.fixture(params=["one device", "two devices"])
+def nodes(request: pytest.FixtureRequest, place: Place, node: Node) -> tuple[Node, Node]:
+    """Where the two ends of a connection live."""
+    if request.param == "one device":
+        return node, node
+    reason = place.missing("two_devices")
+    if reason is not None:
+        pytest.skip(reason)
+    return place.nodes[0], place.nodes[1]
+
+
+Pair = Callable[..., "tuple[Endpoint, Endpoint]"]
+
+
+def _pair_of(qp_type: int, make: Make, nodes: tuple[Node, Node]) -> Pair:
+    def build(connected: bool = True, options: Any = None, **endpoint: Any) -> tuple[Endpoint, Endpoint]:
+        a, b = (make(qp_type, on=n, **endpoint) for n in nodes)
+        if connected:
+            connect(a, b, **(options or {}))
+        return a, b
+
+    return build
+
+
+@pytest.fixture
+def rc_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
+    """Makes two connected RC endpoints, on one device and across two."""
+    return _pair_of(RC, make, nodes)
+
+
+@pytest.fixture
+def uc_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
+    return _pair_of(UC, make, nodes)
+
+
+@pytest.fixture
+def ud_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
+    return _pair_of(UD, make, nodes)
+
+
+@pytest.fixture
+def rc(make: Make, node: Node) -> tuple[Endpoint, Endpoint]:
+    """Two connected RC endpoints on one device, with nothing special about them."""
+    a, b = make(), make()
+    connect(a, b)
+    return a, b

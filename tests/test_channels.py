@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Completion channels: an event says which queue has news, a wait ends when asked to, and nothing hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import os
+import select
+import signal
+import threading
+import time
+from typing import Any, Callable
+
+import pytest
+from conftest import Make
+from endpoints import Endpoint, connect, poll_for
+from place import seconds
+
+pytestmark = pytest.mark.needs("device")
+
+SOLICITED = 4
+
+
+class Waiter(threading.Thread):
+    """Runs one waiting call in a thread and keeps what came of it."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.call = call
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.start()
+        time.sleep(0.05)  # long enough to be asleep in the call, nearly always
+
+    def run(self) -> None:
+        try:
+            self.result = self.call()
+        except BaseException as error:
+            self.error = error
+
+    def finish(self, timeout: float = 2.0) -> Any:
+        self.join(seconds(timeout))
+        assert not self.is_alive(), "the wait did not end"
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+@pytest.fixture
+def pair(make: Make) -> tuple[Endpoint, Endpoint]:
+    a, b = make(), make(with_channel=True)
+    connect(a, b)
+    for i in range(16):
+        b.post_recv(wr_id=i)
+    return a, b
+
+
+@pytest.mark.needs("rc")
+class TestEvents:
+    def test_the_event_is_the_queue_itself(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify()
+        a.qp.post_send(a.send_wr())
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+        b.recv_cq.ack_events(1)
+        assert len(b.received()) == 1
+
+    def test_the_event_names_the_queue_it_is_about(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.send_cq.req_notify()
+        b.recv_cq.req_notify()
+        b.qp.post_send(b.write_wr(a))
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.send_cq
+        a.qp.post_send(a.send_wr())
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+
+    def test_without_arming_there_is_none(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        a.do(a.send_wr())
+        assert b.channel.get_cq_event(timeout=0.05) is None
+
+    def test_arming_is_for_one_event(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify()
+        a.do([a.send_wr(wr_id=1), a.send_wr(wr_id=2)], 2)
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+        assert b.channel.get_cq_event(timeout=0.05) is None
+        assert len(b.received(2)) == 2
+
+    def test_arming_again_brings_the_next(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        for _ in range(3):
+            b.recv_cq.req_notify()
+            a.do(a.send_wr())
+            assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+        b.recv_cq.ack_events(3)
+
+    def test_solicited_only_ignores_a_plain_send(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify(solicited_only=True)
+        a.do(a.send_wr())
+        assert b.channel.get_cq_event(timeout=0.05) is None
+        a.do(a.send_wr(send_flags=2 | SOLICITED))
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+
+    def test_a_solicited_only_request_never_weakens_one_for_all(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify()
+        b.recv_cq.req_notify(True)
+        a.do(a.send_wr())
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+
+    def test_two_queues_on_one_channel_give_an_event_each(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.send_cq.req_notify()
+        b.recv_cq.req_notify()
+        b.qp.post_send(b.write_wr(a))
+        a.qp.post_send(a.send_wr())
+        got = [b.channel.get_cq_event(timeout=seconds(2)) for _ in range(2)]
+        assert {id(cq) for cq in got} == {id(b.send_cq), id(b.recv_cq)}
+        assert b.channel.get_cq_event(timeout=0) is None
+
+    def test_dropped_queues_do_not_come_back_in_events(self, ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        spare = b.ctx.create_cq(4, b.channel)
+        spare.req_notify()
+        del spare
+        gc.collect()
+        b.recv_cq.req_notify()
+        a.do(a.send_wr())
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+
+
+@pytest.mark.needs("rc")
+class TestAcknowledging:
+    def test_more_than_were_received_is_a_value_error(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        for _ in range(2):
+            b.recv_cq.req_notify()
+            a.do(a.send_wr())
+            b.channel.get_cq_event(timeout=seconds(2))
+        with pytest.raises(ValueError):
+            b.recv_cq.ack_events(3)
+        b.recv_cq.ack_events(nevents=1)
+        b.recv_cq.ack_events()
+        with pytest.raises(ValueError):
+            b.recv_cq.ack_events()
+
+    def test_none_at_all_is_a_value_error(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        with pytest.raises(ValueError):
+            pair[1].recv_cq.ack_events(0)
+        with pytest.raises(ValueError):
+            pair[1].recv_cq.ack_events(1)
+
+    def test_an_event_never_read_does_not_hang_close(self, make: Make) -> None:
+        a, b = make(), make(with_channel=True)
+        connect(a, b)
+        b.post_recv()
+        b.recv_cq.req_notify()
+        a.do(a.send_wr())
+        b.received()
+        Waiter(b.close).finish()
+
+    def test_an_event_never_acknowledged_does_not_hang_close(self, make: Make) -> None:
+        a, b = make(), make(with_channel=True)
+        connect(a, b)
+        b.post_recv()
+        b.recv_cq.req_notify()
+        a.do(a.send_wr())
+        assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+        Waiter(b.close).finish()
+
+    def test_an_unread_event_of_a_closed_queue_is_gone(self, ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        with b.ctx.create_cq(8, b.channel) as cq:
+            with b.pd.create_qp(ib.QPInitAttr(b.send_cq, cq)) as qp:
+                ib.connect_rc(
+                    qp, ib.local_qp_info(qp, b.ctx.query_port(1), b.node.gid, port=1),
+                    port=1, sgid_index=b.node.gid_index, access=0,
+                )  # fmt: skip
+                qp.post_recv(b.recv_wr())
+                cq.req_notify()
+                qp.post_send(b.send_wr(offset=200))
+                poll_for(cq, 1) if cq.channel is None else time.sleep(0.05)
+        assert b.channel.get_cq_event(timeout=0.05) is None
+
+
+class TestTimeouts:
+    @pytest.fixture
+    def channel(self, ctx: Any) -> Any:
+        with ctx.create_comp_channel() as channel:
+            yield channel
+
+    def test_zero_never_blocks(self, channel: Any) -> None:
+        start = time.monotonic()
+        assert channel.get_cq_event(timeout=0) is None
+        assert time.monotonic() - start < seconds(0.1)
+
+    @pytest.mark.parametrize("timeout", [0.03, 0.1])
+    def test_a_short_one_ends_when_it_is_over_and_not_before(self, channel: Any, timeout: float) -> None:
+        start = time.monotonic()
+        assert channel.get_cq_event(timeout=timeout) is None
+        took = time.monotonic() - start
+        assert timeout * 0.95 <= took < timeout + seconds(0.5)
+
+    def test_one_below_a_millisecond_is_not_rounded_to_for_ever(self, channel: Any) -> None:
+        assert channel.get_cq_event(0.0001) is None
+
+    @pytest.mark.needs("rc")
+    def test_none_waits_until_something_comes(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify()
+        waiter = Waiter(b.channel.get_cq_event)
+        assert waiter.is_alive()
+        a.qp.post_send(a.send_wr())
+        assert waiter.finish() is b.recv_cq
+
+    @pytest.mark.needs("rc")
+    def test_an_event_that_is_there_is_read_with_timeout_zero(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+        b.recv_cq.req_notify()
+        a.do(a.send_wr())
+        assert select.select([b.channel.fd], [], [], seconds(2))[0]
+        assert b.channel.get_cq_event(0) is b.recv_cq
+
+
+class TestDescriptor:
+    def test_it_is_non_blocking(self, ctx: Any) -> None:
+        with ctx.create_comp_channel() as channel:
+            assert os.get_blocking(channel.fd) is False
+
+    @pytest.mark.needs("rc")
+    @pytest.mark.parametrize("how", ["select", "poll", "epoll"])
+    def test_it_becomes_readable_with_an_event(self, pair: tuple[Endpoint, Endpoint], how: str) -> None:
+        a, b = pair
+        fd = b.channel.fd
+
+        def readable(timeout: float) -> bool:
+            if how == "select":
+                return bool(select.select([fd], [], [], timeout)[0])
+            if how == "poll":
+                poller = select.poll()
+                poller.register(fd, select.POLLIN)
+                return bool(poller.poll(timeout * 1000))
+            with select.epoll() as epoll:
+                epoll.register(fd, select.EPOLLIN)
+                return bool(epoll.poll(timeout))
+
+        b.recv_cq.req_notify()
+        assert not readable(0)
+        a.qp.post_send(a.send_wr())
+        assert readable(seconds(2))
+        assert b.channel.get_cq_event(timeout=0) is b.recv_cq
+        assert not readable(0)
+
+    @pytest.mark.needs("rc")
+    def test_an_event_loop_can_watch_it(self, pair: tuple[Endpoint, Endpoint]) -> None:
+        a, b = pair
+
+        async def main() -> Any:
+            loop = asyncio.get_running_loop()
+            came: asyncio.Future[Any] = loop.create_future()
+
+            def on_readable() -> None:
+                loop.remove_reader(b.channel.fd)
+                came.set_result(b.channel.get_cq_event(timeout=0))
+
+            loop.add_reader(b.channel.fd, on_readable)
+            a.qp.post_send(a.send_wr())
+            return await asyncio.wait_for(came, seconds(2))
+
+        b.recv_cq.req_notify()
+        assert asyncio.run(main()) is b.recv_cq
+
+
+@pytest.mark.needs("rc")
+def test_two_waiters_share_the_events(pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
+    b.recv_cq.req_notify()
+    first, second = Waiter(b.channel.get_cq_event), Waiter(b.channel.get_cq_event)
+    a.qp.post_send(a.send_wr())
+    deadline = time.monotonic() + seconds(2)
+    while first.is_alive() and second.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert first.is_alive() != second.is_alive()
+    b.recv_cq.req_notify()
+    a.qp.post_send(a.send_wr())
+    assert first.finish() is second.finish() is b.recv_cq
+    b.recv_cq.ack_events(2)
+
+
+def test_close_wakes_a_waiter_with_ebadf(ib: Any, ctx: Any) -> None:
+    channel = ctx.create_comp_channel()
+    waiter = Waiter(channel.get_cq_event)
+    assert waiter.is_alive()
+    channel.close()
+    with pytest.raises(ib.VerbsError) as caught:
+        waiter.finish()
+    assert caught.value.errno == errno.EBADF
+
+
+def test_close_wakes_every_waiter(ib: Any, ctx: Any) -> None:
+    channel = ctx.create_comp_channel()
+    waiters = [Waiter(channel.get_cq_event) for _ in range(3)]
+    channel.close()
+    for waiter in waiters:
+        with pytest.raises(ib.VerbsError):
+            waiter.finish()
+
+
+def test_close_is_refused_while_a_queue_uses_it_and_the_waiter_sleeps_on(ib: Any, ctx: Any) -> None:
+    with ctx.create_comp_channel() as channel, ctx.create_cq(4, channel):
+        waiter = Waiter(lambda: channel.get_cq_event(timeout=0.3))
+        with pytest.raises(ib.VerbsError) as caught:
+            channel.close()
+        assert caught.value.errno == errno.EBUSY and "1 CQ" in str(caught.value)
+        assert waiter.finish() is None
+
+
+def test_a_closed_channel_raises_ebadf(ib: Any, ctx: Any) -> None:
+    channel = ctx.create_comp_channel()
+    channel.close()
+    for call in (channel.get_cq_event, lambda: channel.fd):
+        with pytest.raises(ib.VerbsError) as caught:
+            call()
+        assert caught.value.errno == errno.EBADF
+    assert channel.context is ctx
+
+
+def test_a_channel_of_another_context_is_refused(ib: Any, node: Any, ctx: Any) -> None:
+    with node.open() as other, other.create_comp_channel() as channel:
+        with pytest.raises((ib.VerbsError, ValueError)):
+            ctx.create_cq(4, channel)
+
+
+class TestSignals:
+    """A wait runs Python's signal handlers: Ctrl-C ends it, other signals do not."""
+
+    @pytest.fixture(autouse=True)
+    def restored(self) -> Any:
+        before = signal.getsignal(signal.SIGALRM)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+    def test_an_exception_of_the_handler_ends_the_wait(self, ctx: Any) -> None:
+        class Stop(Exception):
+            pass
+
+        def handler(*_: Any) -> None:
+            raise Stop
+
+        signal.signal(signal.SIGALRM, handler)
+        with ctx.create_comp_channel() as channel:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Stop):
+                channel.get_cq_event(timeout=seconds(5))
+
+    def test_a_handler_that_returns_lets_the_wait_go_on_to_its_time(self, ctx: Any) -> None:
+        calls: list[int] = []
+        signal.signal(signal.SIGALRM, lambda *_: calls.append(1))
+        with ctx.create_comp_channel() as channel:
+            signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+            start = time.monotonic()
+            assert channel.get_cq_event(timeout=0.2) is None
+            assert 0.19 <= time.monotonic() - start < seconds(1)
+        assert len(calls) >= 2

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Devices, contexts and what they answer when asked: the same as ibv_devinfo says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from place import Node, Place
+
+pytestmark = pytest.mark.needs("device")
+
+NUMBERS = (
+    "max_ah max_cq max_cqe max_mr max_mr_size max_pd max_pkeys max_qp max_qp_rd_atom max_qp_wr max_sge max_srq "
+    "max_srq_sge max_srq_wr phys_port_cnt vendor_id vendor_part_id hw_ver"
+).split()
+PORT_NUMBERS = {
+    "state": "state",
+    "max_mtu": "max_mtu",
+    "active_mtu": "active_mtu",
+    "sm_lid": "sm_lid",
+    "lid": "port_lid",
+    "lmc": "port_lmc",
+    "max_msg_sz": "max_msg_sz",
+    "port_cap_flags": "port_cap_flags",
+    "gid_tbl_len": "gid_tbl_len",
+    "pkey_tbl_len": "pkey_tbl_len",
+    "active_width": "active_width",
+    "active_speed": "active_speed",
+}
+
+
+def number(text: str) -> int:
+    """'4096 (5)' is 5, '0x800000' and '17' are themselves."""
+    in_brackets = re.search(r"\((\d+)\)$", text)
+    return int(in_brackets.group(1)) if in_brackets else int(text, 0)
+
+
+@pytest.fixture(scope="session")
+def devinfo(place: Place) -> dict[str, dict[str, str]]:
+    """What `ibv_devinfo -v` prints, as text, by device."""
+    reason = place.missing("devinfo")
+    if reason is not None:
+        pytest.skip(reason)
+    text = subprocess.run(["ibv_devinfo", "-v"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        name, colon, value = line.strip().partition(":\t")
+        if name == "hca_id":
+            found[value.strip()] = current = {}
+        elif colon:
+            current.setdefault(re.sub(r"\s+", "", name), value.strip())
+    return found
+
+
+def raw_guid(text: str) -> int:
+    return int.from_bytes(bytes.fromhex(text.replace(":", "")), sys.byteorder)
+
+
+def test_list_has_the_devices_that_devinfo_has(ib: Any, devinfo: dict[str, Any]) -> None:
+    assert sorted(d.name for d in ib.get_device_list()) == sorted(devinfo)
+
+
+def test_guid_is_raw_and_guid_str_is_what_devinfo_prints(ib: Any, devinfo: dict[str, dict[str, str]]) -> None:
+    for device in ib.get_device_list():
+        text = devinfo[device.name]["node_guid"]
+        assert device.guid_str == text
+        assert device.guid == raw_guid(text)
+
+
+def test_device_attributes_are_those_of_devinfo(ctx: Any, node: Node, devinfo: dict[str, dict[str, str]]) -> None:
+    said, attr = devinfo[node.name], ctx.query_device()
+    assert {n: getattr(attr, n) for n in NUMBERS} == {n: number(said[n]) for n in NUMBERS}
+    assert attr.fw_ver == said["fw_ver"]
+    assert attr.node_guid == raw_guid(said["node_guid"])
+    assert attr.node_guid_str == said["node_guid"]
+    assert attr.sys_image_guid == raw_guid(said["sys_image_guid"])
+    assert attr.sys_image_guid_str == said["sys_image_guid"]
+
+
+def test_port_attributes_are_those_of_devinfo(ctx: Any, node: Node, devinfo: dict[str, dict[str, str]]) -> None:
+    said, attr = devinfo[node.name], ctx.query_port(node.port)
+    got = {name: getattr(attr, name) for name in PORT_NUMBERS}
+    assert got == {name: number(said[theirs]) for name, theirs in PORT_NUMBERS.items()}
+    assert {0: "InfiniBand", 1: "InfiniBand", 2: "Ethernet"}[attr.link_layer] == said["link_layer"]
+
+
+def test_comp_vectors_are_those_of_devinfo(ctx: Any, node: Node, devinfo: dict[str, dict[str, str]]) -> None:
+    assert ctx.num_comp_vectors == number(devinfo[node.name]["num_comp_vectors"])
+
+
+def test_port_state_equals_the_enum_member(ib: Any, ctx: Any, node: Node) -> None:
+    state = ctx.query_port(node.port).state
+    assert type(state) is int
+    assert state == ib.PortState.ACTIVE
+
+
+@pytest.mark.parametrize("port", [0, 200])
+def test_query_of_a_port_that_is_not_there_is_einval(ib: Any, ctx: Any, port: int) -> None:
+    with pytest.raises(ib.VerbsError) as caught:
+        ctx.query_port(port)
+    assert caught.value.errno == errno.EINVAL
+    assert caught.value.operation == "ibv_query_port"
+
+
+def test_open_twice_gives_two_contexts(node: Node) -> None:
+    with node.open() as first, node.open() as second:
+        assert first is not second
+        assert first.async_fd != second.async_fd
+        first.close()
+        assert second.query_device().max_qp > 0
+
+
+def test_context_knows_its_device_name(ctx: Any, node: Node) -> None:
+    assert ctx.name == node.name
+
+
+def test_device_made_by_hand_opens_the_device_of_that_name(ib: Any, node: Node) -> None:
+    with ib.Device(node.name, node.device.guid).open() as ctx:
+        assert ctx.name == node.name
+
+
+def test_open_of_a_device_that_is_gone_is_enodev(ib: Any) -> None:
+    with pytest.raises(ib.VerbsError) as caught:
+        ib.Device("no_such_device", 1).open()
+    assert caught.value.errno == errno.ENODEV
+    assert "no_such_device" in str(caught.value)
+
+
+def test_open_of_a_name_that_now_belongs_to_another_guid_is_enodev(ib: Any, node: Node) -> None:
+    with pytest.raises(ib.VerbsError) as caught:
+        ib.Device(node.name, node.device.guid ^ 1).open()
+    assert caught.value.errno == errno.ENODEV
+
+
+def test_close_is_harmless_twice_and_then_calls_raise_ebadf(ib: Any, node: Node) -> None:
+    ctx = node.open()
+    ctx.close()
+    ctx.close()
+    assert ctx.closed
+    for call in (ctx.query_device, ctx.alloc_pd, lambda: ctx.query_port(1), lambda: ctx.async_fd):
+        with pytest.raises(ib.VerbsError) as caught:
+            call()
+        assert caught.value.errno == errno.EBADF
+    assert node.name in repr(ctx)
+
+
+def test_close_of_a_context_names_the_children_that_are_open(ib: Any, ctx: Any) -> None:
+    with ctx.alloc_pd(), ctx.alloc_pd(), ctx.create_comp_channel() as channel, ctx.create_cq(4, channel):
+        with pytest.raises(ib.VerbsError) as caught:
+            ctx.close()
+        assert caught.value.errno == errno.EBUSY
+        assert "2 PD" in str(caught.value) and "CQ" in str(caught.value)
+    assert not ctx.closed
+
+
+def test_a_dropped_context_gives_its_descriptors_back(node: Node) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        node.open()
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+@pytest.mark.needs("siw")
+def test_an_iwarp_device_answers_queries(place: Place) -> None:
+    with place.iwarp[0].open() as ctx:
+        assert ctx.query_device().phys_port_cnt == 1
+        assert ctx.query_port(1).active_mtu >= 1
+
+
+@pytest.mark.needs("siw")
+def test_an_iwarp_device_registers_memory_and_makes_queues(ib: Any, place: Place) -> None:
+    data = bytearray(4096)
+    with place.iwarp[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(16) as cq:
+        with ib.reg_tensor(pd, data, ib.AccessFlags.LOCAL_WRITE) as mr, pd.create_qp(ib.QPInitAttr(cq, cq)) as qp:
+            assert mr.length == 4096
+            assert qp.state in (ib.QPState.RESET, ib.QPState.INIT)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""After a fork: what was made before it raises in the child, frees nothing there, and works on in the parent."""
+
+from __future__ import annotations
+
+import gc
+import os
+import traceback
+from typing import Any, Callable
+
+import pytest
+from conftest import Make
+from endpoints import Endpoint, connect
+from place import seconds
+
+pytestmark = pytest.mark.needs("rc")
+
+
+def in_child(body: Callable[[], None]) -> None:
+    """Runs `body` in a forked child; its exception fails the test here."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(reader)
+            body()
+            code = 0
+        except BaseException:
+            os.write(writer, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        said = pipe.read().decode()
+    _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0, said
+
+
+def moves(a: Endpoint, b: Endpoint, word: bytes) -> None:
+    a.buf[0 : len(word)] = word
+    a.do(a.write_wr(b, len(word), 0, 100))
+    assert b.buf[100 : 100 + len(word)] == word
+
+
+def test_objects_made_before_it_raise_in_the_child(ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:
+    a, b = rc
+
+    def child() -> None:
+        calls = (
+            a.ctx.query_device, a.ctx.alloc_pd, lambda: a.send_cq.poll(1), lambda: a.qp.post_send(a.write_wr(b)),
+            a.qp.query, lambda: a.pd.reg_mr(a.buf.addr, 4096, 1), lambda: a.ctx.get_async_event(timeout=0),
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(ib.VerbsError, match="fork"):
+                call()
+
+    in_child(child)
+    moves(a, b, b"parent")
+
+
+def test_a_child_that_drops_them_frees_nothing(make: Make) -> None:
+    ends = [make(), make()]
+    connect(*ends)
+    moves(*ends, b"before")
+
+    def child() -> None:
+        nonlocal ends
+        ends = []
+        gc.collect()
+
+    in_child(child)
+    moves(*ends, b"after")
+
+
+def test_a_child_that_closes_them_frees_nothing(ib: Any, make: Make) -> None:
+    a, b = make(), make()
+    connect(a, b)
+
+    def child() -> None:
+        for thing in (a.qp, a.mr, a.send_cq, a.recv_cq, a.pd, a.ctx):
+            try:
+                thing.close()
+            except ib.VerbsError:
+                pass
+
+    in_child(child)
+    moves(a, b, b"after")
+
+
+def test_a_child_makes_its_own(ib: Any, make: Make, node: Any) -> None:
+    a, b = make(), make()
+    connect(a, b)
+
+    def child() -> None:
+        with Endpoint(ib, node) as one, Endpoint(ib, node) as other:
+            connect(one, other)
+            moves(one, other, b"child")
+
+    in_child(child)
+    moves(a, b, b"parent")
+
+
+def test_a_waiter_in_the_parent_is_not_disturbed(ib: Any, make: Make) -> None:
+    a, b = make(), make(with_channel=True)
+    connect(a, b)
+    b.post_recv()
+    b.recv_cq.req_notify()
+    in_child(lambda: None)
+    a.do(a.send_wr())
+    assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
