@@ -48,10 +48,10 @@ def tensor_addr_len(tensor: Any) -> Tuple[int, int]:
 def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
     """Register the memory of a tensor (see ``tensor_addr_len``) and return the MR, which keeps the tensor.
 
-    ``mr.owner`` is the tensor. An export through the buffer protocol stays open as long as the MR object lives, so
-    that a ``bytearray`` cannot be resized, nor a ``mmap`` closed, under the device. Raises ``ValueError`` for an
-    empty tensor, for a tensor on a device (the package's ``.cuda.register_tensor`` takes those), and for read-only
-    memory with an access flag that writes.
+    ``mr.owner`` is the tensor. Until ``mr.close()`` an export through the buffer protocol stays open, so that a
+    ``bytearray`` cannot be resized, nor a ``mmap`` closed, under the device. Raises ``ValueError`` for an empty
+    tensor, for a tensor on a device (the package's ``.cuda.register_tensor`` takes those), and for read-only memory
+    with an access flag that writes. ``ibv_reg_mr``; other threads run meanwhile.
 
     ``pd`` may be any object with ``reg_mr(addr, length, access)``, such as a wrapper. A PD of this package gets the
     tensor as ``owner``; for another, the tensor lives as long as what its ``reg_mr`` returned, provided that takes
@@ -71,12 +71,9 @@ def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
         raise ValueError(f"the memory of the {kind} is read-only, and access {access:#x} lets it be written")
 
     if isinstance(pd, extension.PD):
-        mr = pd.reg_mr(memory.addr, memory.length, access, owner=tensor)
-        if memory.hold is not None:
-            _keep(mr, memory.hold)
-    else:
-        mr = pd.reg_mr(memory.addr, memory.length, access)
-        _keep(mr, (tensor, memory.hold))
+        return pd.reg_mr(memory.addr, memory.length, access, owner=tensor, hold=memory.hold)
+    mr = pd.reg_mr(memory.addr, memory.length, access)
+    _keep(mr, tensor)
     return mr
 
 
@@ -98,7 +95,7 @@ _kept: "Dict[int, Tuple[weakref.ref[Any], Any]]" = {}
 
 
 def _keep(mr: Any, thing: Any) -> None:
-    """Keep something until the object is gone. By identity: handles of other packages may compare as they like."""
+    """Keep something until the object is gone, by its identity: another package's handles compare as they like."""
     key = id(mr)
 
     def let_go(_: Any) -> None:
@@ -176,11 +173,11 @@ def _device_of(tensor: Any) -> Optional[str]:
 
 def _array_length(tensor: Any, interface: Dict[str, Any]) -> int:
     shape, strides = interface["shape"], interface.get("strides")
-    element = re.match(r"[<>|=]?([a-zA-Z?])(\d+)", interface["typestr"])  # "<M8[ns]" says more behind
-    if element is None:
-        raise TypeError(f"the {type(tensor).__name__} has elements of an unknown type, {interface['typestr']!r}")
-    if element[1] == "O":
+    element = re.match(r"[<>|=]?([a-zA-Z?])(\d*)", interface["typestr"])  # "<M8[ns]" says more behind
+    if getattr(getattr(tensor, "dtype", None), "hasobject", False) or (element and element[1] == "O"):
         raise TypeError(f"the {type(tensor).__name__} holds references to Python objects, not data")
+    if element is None or not element[2]:
+        raise TypeError(f"the {type(tensor).__name__} has elements of an unknown type, {interface['typestr']!r}")
     itemsize = int(element[2]) * (4 if element[1] == "U" else 1)
     length = _product(shape) * itemsize
     if length and strides is not None and not _is_contiguous(shape, strides, itemsize):

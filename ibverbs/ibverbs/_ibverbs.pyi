@@ -710,6 +710,18 @@ class WC:
     def vendor_err(self) -> int:
         """The device's own number for a failure."""
     @property
+    def pkey_index(self) -> int:
+        """The partition it came in on, as an index into the port's table (GSI receives)."""
+    @property
+    def slid(self) -> int:
+        """The sender's LID (UD receives)."""
+    @property
+    def sl(self) -> int:
+        """The service level it came with (UD receives)."""
+    @property
+    def dlid_path_bits(self) -> int:
+        """The low bits of the LID it was sent to (UD receives)."""
+    @property
     def is_success(self) -> bool:
         """Whether ``status`` is ``WCStatus.SUCCESS``."""
     @property
@@ -722,7 +734,6 @@ class WC:
 
 # ---- requests ------------------------------------------------------------------------------------------------------
 
-@final
 class SGE:
     """A scatter/gather entry: one piece of memory that a request reads or fills.
 
@@ -734,15 +745,12 @@ class SGE:
     def __new__(
         cls, target: _Region | SupportsIndex, length: SupportsIndex, lkey: SupportsIndex = 0, offset: SupportsIndex = 0
     ) -> Self: ...
-    @property
-    def addr(self) -> int:
-        """Where it begins."""
-    @property
-    def length(self) -> int:
-        """Its length in bytes."""
-    @property
-    def lkey(self) -> int:
-        """The key of its region."""
+    addr: int
+    """Where it begins, in the region's terms."""
+    length: int
+    """Its length in bytes, at most 2**32 - 1."""
+    lkey: int
+    """The key of its region."""
     @property
     def owner(self) -> Any:
         """The region it was made from, or None."""
@@ -796,7 +804,6 @@ class SendWR:
         remote_qkey: SupportsIndex = 0,
     ) -> Self: ...
 
-@final
 class RecvWR:
     """A receive request: memory for one message. It may be changed and posted again as a SendWR may."""
 
@@ -957,10 +964,11 @@ class QP:
         ``qp.modify(QPAttrMask.STATE, qp_state=QPState.RESET)`` makes a queue pair as new. A keyword that the struct
         does not have is a ``TypeError``. ``ibv_modify_qp``; other threads run meanwhile.
         """
-    def query(self) -> tuple[dict[str, int], QPCap]:
+    def query(self) -> tuple[dict[str, Any], QPCap]:
         """Return the attributes that the device has now, named as in ``struct ibv_qp_attr``, and the sizes.
 
-        ``ibv_query_qp``; other threads run meanwhile.
+        All are integers but ``ah_attr`` and ``alt_ah_attr``, which are AHAttr. Which of them mean anything depends on
+        transport and state. ``ibv_query_qp``; other threads run meanwhile.
         """
     def post_send(self, wrs: SendWR | Iterable[SendWR]) -> None:
         """Post one send request or several, in order.

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The enums: each C constant is one member of one enum, and says what it means."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+FLAGS = {"AccessFlags", "QPAttrMask", "SendFlags", "WCFlags"}
+ENUMS = {"MTU", "NodeType", "PortState", "QPState", "QPType", "WCOpcode", "WCStatus", "WROpcode"}
+
+
+@pytest.fixture
+def extension(ib: Any) -> Any:
+    return pytest.importorskip(f"{ib.__name__}._extension").extension
+
+
+@pytest.fixture
+def tree(ib: Any) -> ast.Module:
+    return ast.parse(inspect.getsource(ib.enums))
+
+
+def classes(ib: Any) -> dict[str, Any]:
+    return {name: getattr(ib.enums, name) for name in ib.enums.__all__}
+
+
+def assigned(tree: ast.Module) -> list[tuple[str, str, str]]:
+    """(class, member, C constant) of every member, as written."""
+    return [
+        (cls.name, line.targets[0].id, line.value.attr)
+        for cls in tree.body
+        if isinstance(cls, ast.ClassDef)
+        for line in cls.body
+        if isinstance(line, ast.Assign)
+    ]
+
+
+def test_the_enums_of_ibverbs_are_all_there(ib: Any) -> None:
+    if ib.__name__ != "ibverbs":
+        pytest.skip("lists those of ibverbs")
+    assert FLAGS | ENUMS <= set(classes(ib))
+    for name in FLAGS | ENUMS:
+        assert getattr(ib, name) is getattr(ib.enums, name)
+        assert issubclass(getattr(ib, name), enum.IntFlag if name in FLAGS else enum.IntEnum)
+
+
+def test_every_constant_of_the_extension_is_exactly_one_member(extension: Any, tree: ast.Module) -> None:
+    constants = sorted(name for name in vars(extension) if name.startswith("IBV_") or name.startswith("EFADV_"))
+    assert constants
+    assert sorted(constant for _, _, constant in assigned(tree)) == constants
+
+
+def test_every_member_has_the_value_of_its_constant(ib: Any, extension: Any, tree: ast.Module) -> None:
+    for cls, member, constant in assigned(tree):
+        assert type(getattr(extension, constant)) is int
+        assert getattr(ib.enums, cls)[member].value == getattr(extension, constant)
+        assert constant.endswith(member), constant
+
+
+def test_no_value_has_two_names(ib: Any) -> None:
+    for cls in classes(ib).values():
+        enum.unique(cls)
+
+
+def test_every_member_says_what_it_means(tree: ast.Module) -> None:
+    for cls in tree.body:
+        if not isinstance(cls, ast.ClassDef):
+            continue
+        assert ast.get_docstring(cls), cls.name
+        for line, after in zip(cls.body[1:], [*cls.body[2:], None]):
+            if isinstance(line, ast.Assign):
+                assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), (cls.name, line.lineno)
+                assert after.value.value.endswith("."), (cls.name, line.lineno)
+
+
+def test_members_equal_the_integers_that_objects_show(ib: Any) -> None:
+    for cls in classes(ib).values():
+        for member in cls:
+            assert member == member.value and hash(member) == hash(member.value) and cls(member.value) is member
+
+
+def test_unknown_flag_bits_are_kept(ib: Any) -> None:
+    for cls in classes(ib).values():
+        if issubclass(cls, enum.IntFlag):
+            assert cls(1 << 30 | 1) == 1 << 30 | 1 and cls(1 << 30) & 1 << 30 == 1 << 30
+
+
+def test_an_unknown_value_of_an_enum_is_a_value_error(ib: Any) -> None:
+    for cls in classes(ib).values():
+        if not issubclass(cls, enum.IntFlag):
+            with pytest.raises(ValueError):
+                cls(12345)
+
+
+def test_members_pickle_as_themselves(ib: Any) -> None:
+    for cls in classes(ib).values():
+        for member in cls:
+            assert pickle.loads(pickle.dumps(member)) is member
