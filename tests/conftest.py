@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import random
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -40,6 +41,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             reason = place_of(package).missing(need)
             if reason is not None:
                 pytest.exit(f"RDMA_TEST_REQUIRE: {package} {reason}", returncode=1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """RDMA_TEST_SHUFFLE=SEED runs the tests in another order: they must not lean on each other."""
+    seed = os.environ.get("RDMA_TEST_SHUFFLE")
+    if seed:
+        random.Random(seed).shuffle(items)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

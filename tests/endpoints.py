@@ -135,10 +135,12 @@ class Endpoint:
             self.buf = Buffer(size, kind)
             access = all_access(ib) if mr_access is None else mr_access
             self.mr = undo.enter_context(self.pd.reg_mr(self.buf.addr, size, access))
-            self.channel = undo.enter_context(self.ctx.create_comp_channel()) if with_channel else None
+            self.channel: Any = undo.enter_context(self.ctx.create_comp_channel()) if with_channel else None
             self.send_cq = undo.enter_context(self.ctx.create_cq(cqe, self.channel))
             self.recv_cq = undo.enter_context(self.ctx.create_cq(cqe, self.channel))
-            self.srq = undo.enter_context(self.pd.create_srq(max_wr=srq_depth, max_sge=sges)) if with_srq else None
+            self.srq: Any = None
+            if with_srq:
+                self.srq = undo.enter_context(self.pd.create_srq(max_wr=srq_depth, max_sge=sges))
             self.init_attr = ib.QPInitAttr(
                 self.send_cq,
                 self.recv_cq,

@@ -49,6 +49,7 @@ def devinfo(place: Place) -> dict[str, dict[str, str]]:
         pytest.skip(reason)
     text = subprocess.run(["ibv_devinfo", "-v"], stdout=subprocess.PIPE, text=True, check=False).stdout
     found: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.strip().partition(":\t")
         if name == "hca_id":

@@ -61,8 +61,8 @@ def test_objects_made_before_it_raise_in_the_child(ib: Any, rc: tuple[Endpoint, 
 
 def test_a_child_that_drops_them_frees_nothing(make: Make) -> None:
     ends = [make(), make()]
-    connect(*ends)
-    moves(*ends, b"before")
+    connect(ends[0], ends[1])
+    moves(ends[0], ends[1], b"before")
 
     def child() -> None:
         nonlocal ends
@@ -70,7 +70,7 @@ def test_a_child_that_drops_them_frees_nothing(make: Make) -> None:
         gc.collect()
 
     in_child(child)
-    moves(*ends, b"after")
+    moves(ends[0], ends[1], b"after")
 
 
 def test_a_child_that_closes_them_frees_nothing(ib: Any, make: Make) -> None:

@@ -155,12 +155,11 @@ class TestRequests:
         mr = a.pd.reg_mr(a.buf.addr, 4096, ib.AccessFlags.LOCAL_WRITE)
         sge = mr.sge(8)
         mr.close()
-        for post in (
-            lambda: a.qp.post_send([a.write_wr(b), a.write_wr(b, sg_list=[sge])]),
-            lambda: a.qp.post_recv([a.recv_wr(), ib.RecvWR(1, [a.mr.sge(8), sge])]),
-        ):
+        sends = [a.write_wr(b), a.write_wr(b, sg_list=[sge])]
+        receives = [a.recv_wr(), ib.RecvWR(1, [a.mr.sge(8), sge])]
+        for post, wrs in ((a.qp.post_send, sends), (a.qp.post_recv, receives)):
             with pytest.raises(ib.VerbsError) as caught:
-                post()
+                post(wrs)
             assert caught.value.errno == errno.EBADF and caught.value.index == 1
         expect_none(a.send_cq, 0.02)
 

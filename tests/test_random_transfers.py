@@ -83,7 +83,8 @@ def carry_out(ib: Any, model: Model, op: tuple[Any, ...]) -> None:
             model.put(theirs, there, swap)
         model.put(mine, here, old)
     else:
-        move(ib, me, peer, mine, theirs, kind, *op[2], op[3])
+        _, _, (here, there, length), at = op
+        move(ib, me, peer, mine, theirs, kind, here, there, length, at)
 
 
 def move(
