@@ -2,9 +2,11 @@
 /*
  * FlagOps, the operators of flag enums. enum.IntFlag computes `A | B` in Python: three calls and a class call, a
  * microsecond or two. Here it is one look-up in the class's own table from values to members; everything that the
- * table cannot answer goes to IntFlag itself, so that there is one definition of what the operators mean.
+ * table cannot answer goes to the next class in line, IntFlag, so that there is one definition of what they mean.
  */
 #include "flags.h"
+
+#include <stdbool.h>
 
 #include "state.h"
 
@@ -76,94 +78,104 @@ static PyObject *find_member(PyObject *self, long long value)
     return found;
 }
 
-/*
- * The other operand as IntFlag should see it; a new reference. Up to 3.10 it would keep a member of another flag class
- * as the value of a member of its own, and two classes that come to hold each other's recurse without end: there it
- * gets the number alone.
- */
-static PyObject *operand_for(PyObject *intflag, PyObject *other)
+/* FlagOps itself, as found among the bases of a class: borrowed, NULL with an exception where it is none of them. */
+static PyObject *find_flag_ops(PyTypeObject *type)
 {
-    if (PyLong_Check(other) && !PyLong_CheckExact(other) && !PyObject_HasAttrString(intflag, "_boundary_"))
+    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__"), *found = NULL;
+    Py_ssize_t n = mro ? PyTuple_Size(mro) : 0;
+
+    for (Py_ssize_t i = 0; i < n && !found; i++) {
+        PyObject *class = PyTuple_GetItem(mro, i);
+        if (heap_slot((PyTypeObject *)class, Py_tp_dealloc) == (void *)flag_ops_dealloc)
+            found = class;
+    }
+    Py_XDECREF(mro);
+    if (!found && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "not a flag of a class that derives from FlagOps");
+    return found;
+}
+
+/*
+ * The other operand as IntFlag should see it; a new reference. Up to 3.10 (no boundaries) it would keep a member of
+ * another flag class as the value of a member of its own, and two classes that come to hold each other's recurse
+ * without end: there it gets the number alone.
+ */
+static PyObject *operand_for(PyObject *self, PyObject *other)
+{
+    if (PyLong_Check(other) && !PyLong_CheckExact(other) && !PyObject_HasAttrString(self, "_boundary_"))
         return PyNumber_Long(other);
     Py_INCREF(other);
     return other;
 }
 
-/* What IntFlag's method of that name gives for self and, unless it is NULL, another operand. */
-static PyObject *ask_intflag(const char *name, PyObject *self, PyObject *other)
+/* What the class after FlagOps, which is IntFlag, makes of self and, unless it is NULL, another operand: super(). */
+static PyObject *ask_next(const char *name, PyObject *self, PyObject *other)
 {
-    PyObject *module = PyImport_ImportModule("enum");
-    PyObject *intflag = module ? PyObject_GetAttrString(module, "IntFlag") : NULL;
-    PyObject *method = NULL, *operand = NULL, *result = NULL;
-    int is_flag = intflag ? PyObject_IsInstance(self, intflag) : -1;
+    PyObject *flag_ops = find_flag_ops(Py_TYPE(self)), *next = NULL, *method = NULL, *operand = NULL, *result = NULL;
 
-    if (is_flag == 0 && other) {
-        result = Py_NotImplemented;
-        Py_INCREF(result);
-    } else if (is_flag == 0) {
-        PyErr_SetString(PyExc_TypeError, "bad operand for unary ~: not an IntFlag");
-    } else if (is_flag > 0) {
-        method = PyObject_GetAttrString(intflag, name);
-        operand = other ? operand_for(intflag, other) : NULL;
+    if (flag_ops)
+        next = PyObject_CallFunctionObjArgs((PyObject *)&PySuper_Type, flag_ops, self, NULL);
+    if (next)
+        method = PyObject_GetAttrString(next, name);
+    if (method && other)
+        operand = operand_for(self, other);
+    if (method && (operand || !other)) {
+        result = PyObject_CallFunctionObjArgs(method, operand, NULL);
+    } else if (next && !method && PyErr_ExceptionMatches(PyExc_AttributeError)) { /* it has no such operator */
+        PyErr_Clear();
+        if (other) {
+            result = Py_NotImplemented;
+            Py_INCREF(result);
+        } else {
+            PyErr_SetString(PyExc_TypeError, "bad operand type for unary ~");
+        }
     }
-    if (method && (operand || !other))
-        result = PyObject_CallFunctionObjArgs(method, self, operand, NULL);
     Py_XDECREF(operand);
     Py_XDECREF(method);
-    Py_XDECREF(intflag);
-    Py_XDECREF(module);
+    Py_XDECREF(next);
     return result;
 }
 
-/* Whether the class derives from FlagOps; -1 with an exception set. */
-static int is_flag_ops(PyTypeObject *type)
+/* Which operand of an operator the interpreter called us for: at least one is a FlagOps, the left one first. */
+static bool self_is_left(PyObject *left, PyObject *right)
 {
-    PyObject *mro = PyObject_GetAttrString((PyObject *)type, "__mro__");
-    Py_ssize_t n = mro ? PyTuple_Size(mro) : -1;
-    int found = n < 0 ? -1 : 0;
+    bool found;
 
-    for (Py_ssize_t i = 0; i < n && !found; i++)
-        found = heap_slot((PyTypeObject *)PyTuple_GetItem(mro, i), Py_tp_dealloc) == (void *)flag_ops_dealloc;
-    Py_XDECREF(mro);
+    if (Py_TYPE(left) == Py_TYPE(right) || PyLong_CheckExact(right))
+        return true;
+    if (PyLong_CheckExact(left))
+        return false;
+    found = find_flag_ops(Py_TYPE(left)) != NULL;
+    PyErr_Clear();
     return found;
 }
 
-/* Which operand of an operator the interpreter called us for: at least one is a FlagOps, the left one first. */
-static int self_is_left(PyObject *left, PyObject *right)
-{
-    if (Py_TYPE(left) == Py_TYPE(right) || PyLong_CheckExact(right))
-        return 1;
-    return PyLong_CheckExact(left) ? 0 : is_flag_ops(Py_TYPE(left));
-}
-
-/* The value of a member or an int; 0 where it is neither or does not fit. */
-static int value_of(PyObject *obj, long long *ret_value)
+/* The value of a member or an int; false where it is neither or does not fit. */
+static bool value_of(PyObject *obj, long long *ret_value)
 {
     int overflow = 1;
     long long value = PyLong_Check(obj) ? PyLong_AsLongLongAndOverflow(obj, &overflow) : 0;
 
     if (overflow)
-        return 0;
+        return false;
     *ret_value = value;
-    return 1;
+    return true;
 }
 
 static PyObject *combine(PyObject *left, PyObject *right, const struct operator *op)
 {
-    int from_left = self_is_left(left, right);
+    bool from_left = self_is_left(left, right);
     PyObject *self = from_left ? left : right;
     PyObject *other = from_left ? right : left;
     long long a, b;
 
-    if (from_left < 0)
-        return NULL;
     if ((Py_TYPE(self) == Py_TYPE(other) || PyLong_CheckExact(other)) && value_of(self, &a) && value_of(other, &b)) {
         PyObject *member = find_member(self, op == &op_or ? a | b : op == &op_and ? a & b : a ^ b);
 
         if (member)
             return member;
     }
-    return ask_intflag(from_left ? op->name : op->reflected, self, other);
+    return ask_next(from_left ? op->name : op->reflected, self, other);
 }
 
 static PyObject *flag_ops_or(PyObject *left, PyObject *right)
@@ -198,7 +210,7 @@ static PyObject *flag_ops_invert(PyObject *self)
     } else {
         Py_DECREF(inverse);
     }
-    return ask_intflag("__invert__", self, NULL);
+    return ask_next("__invert__", self, NULL);
 }
 
 static PyType_Slot flag_ops_slots[] = {
