@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading arguments and converting values. See args.h. */
+#include "args.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "error.h"
+#include "gid.h"
+
+/* ---- which argument is which --------------------------------------------------------------------------------- */
+
+/* Which parameter a keyword names; -1 with TypeError if none. */
+static int find_param(struct core_state *state, const struct core_params *params, PyObject *keyword)
+{
+    for (int i = 0; i < params->count; i++)
+        if (state->names[params->names[i]] == keyword)
+            return i;
+    for (int i = 0; i < params->count; i++) /* a keyword that came from a dictionary need not be interned */
+        if (PyUnicode_Check(keyword) && PyUnicode_Compare(state->names[params->names[i]], keyword) == 0)
+            return i;
+    PyErr_Format(PyExc_TypeError, "%s() has no parameter %R", params->function, keyword);
+    return -1;
+}
+
+static int put_keyword(struct core_state *state, const struct core_params *params, PyObject *keyword, PyObject *value,
+                       PyObject **ret_values)
+{
+    int i = find_param(state, params, keyword);
+
+    if (i < 0)
+        return -1;
+    if (ret_values[i]) {
+        PyErr_Format(PyExc_TypeError, "%s() got %R twice", params->function, keyword);
+        return -1;
+    }
+    ret_values[i] = value;
+    return 0;
+}
+
+static int check_positional(const struct core_params *params, Py_ssize_t nargs)
+{
+    if (nargs <= params->count)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %d arguments, got %zd", params->function, params->count, nargs);
+    return -1;
+}
+
+static int check_required(struct core_state *state, const struct core_params *params, PyObject **values)
+{
+    for (int i = 0; i < params->required; i++) {
+        if (!values[i]) {
+            PyErr_Format(PyExc_TypeError, "%s() lacks its argument %R", params->function,
+                         state->names[params->names[i]]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int core_parse(struct core_state *state, const struct core_params *params, PyObject *const *args, Py_ssize_t nargs,
+               PyObject *kwnames, PyObject **ret_values)
+{
+    Py_ssize_t keywords = kwnames ? PyTuple_Size(kwnames) : 0;
+
+    if (check_positional(params, nargs) < 0)
+        return -1;
+    for (int i = 0; i < params->count; i++)
+        ret_values[i] = i < nargs ? args[i] : NULL;
+    for (Py_ssize_t k = 0; k < keywords; k++)
+        if (put_keyword(state, params, PyTuple_GetItem(kwnames, k), args[nargs + k], ret_values) < 0)
+            return -1;
+    return check_required(state, params, ret_values);
+}
+
+int core_parse_tuple(struct core_state *state, const struct core_params *params, PyObject *args, PyObject *kwargs,
+                     PyObject **ret_values)
+{
+    Py_ssize_t nargs = PyTuple_Size(args), position = 0;
+    PyObject *keyword, *value;
+
+    if (check_positional(params, nargs) < 0)
+        return -1;
+    for (int i = 0; i < params->count; i++)
+        ret_values[i] = i < nargs ? PyTuple_GetItem(args, i) : NULL;
+    while (kwargs && PyDict_Next(kwargs, &position, &keyword, &value))
+        if (put_keyword(state, params, keyword, value, ret_values) < 0)
+            return -1;
+    return check_required(state, params, ret_values);
+}
+
+/* ---- integers ------------------------------------------------------------------------------------------------ */
+
+PyObject *core_raise_type(const char *name, const char *what, PyObject *value)
+{
+    PyObject *type = PyObject_GetAttrString((PyObject *)Py_TYPE(value), "__name__");
+
+    if (type)
+        PyErr_Format(PyExc_TypeError, "%s must be %s, not %U", name, what, type);
+    Py_XDECREF(type);
+    return NULL;
+}
+
+/* Reads what has __index__ as 64 bits. Sets `*fits` to false where the number is negative or longer. */
+static int read_index(PyObject *value, const char *name, uint64_t *ret, bool *fits)
+{
+    PyObject *number = NULL;
+
+    *fits = true;
+    if (!PyLong_Check(value)) {
+        number = PyIndex_Check(value) ? PyNumber_Index(value) : core_raise_type(name, "an integer", value);
+        if (!number)
+            return -1;
+        value = number;
+    }
+
+    *ret = PyLong_AsUnsignedLongLong(value);
+    Py_XDECREF(number);
+    if (*ret == UINT64_MAX && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+        *fits = false;
+    }
+    return 0;
+}
+
+int core_integer(struct core_state *state, PyObject *value, const char *name, uint64_t least, uint64_t most,
+                 uint64_t *ret)
+{
+    uint64_t number;
+    bool fits;
+
+    if (read_index(value, name, &number, &fits) < 0)
+        return -1;
+    if (!fits || number < least || number > most) {
+        core_raise_range(state, name, value, least, most);
+        return -1;
+    }
+    *ret = number;
+    return 0;
+}
+
+int core_u8(struct core_state *state, PyObject *value, const char *name, uint8_t *ret)
+{
+    uint64_t number;
+
+    if (core_integer(state, value, name, 0, UINT8_MAX, &number) < 0)
+        return -1;
+    *ret = (uint8_t)number;
+    return 0;
+}
+
+int core_u16(struct core_state *state, PyObject *value, const char *name, uint16_t *ret)
+{
+    uint64_t number;
+
+    if (core_integer(state, value, name, 0, UINT16_MAX, &number) < 0)
+        return -1;
+    *ret = (uint16_t)number;
+    return 0;
+}
+
+int core_u32(struct core_state *state, PyObject *value, const char *name, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (core_integer(state, value, name, 0, UINT32_MAX, &number) < 0)
+        return -1;
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+int core_u64(struct core_state *state, PyObject *value, const char *name, uint64_t *ret)
+{
+    return core_integer(state, value, name, 0, UINT64_MAX, ret);
+}
+
+int core_count(struct core_state *state, PyObject *value, const char *name, uint32_t least, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (core_integer(state, value, name, least, INT_MAX, &number) < 0)
+        return -1;
+    *ret = (uint32_t)number;
+    return 0;
+}
+
+/* ---- everything else ----------------------------------------------------------------------------------------- */
+
+int core_timeout(PyObject *value, int64_t *ret_ns)
+{
+    double seconds;
+
+    if (!value || value == Py_None) {
+        *ret_ns = -1;
+        return 0;
+    }
+    if (PyUnicode_Check(value) || PyBytes_Check(value)) {
+        core_raise_type("timeout", "a number of seconds or None", value);
+        return -1;
+    }
+    seconds = PyFloat_AsDouble(value);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return -1;
+    if (!(seconds >= 0)) {
+        PyErr_Format(PyExc_ValueError, "timeout must be None or at least 0 seconds, got %S", value);
+        return -1;
+    }
+    *ret_ns = seconds > 9e9 ? -1 : (int64_t)ceil(seconds * 1e9); /* beyond 285 years is for ever */
+    return 0;
+}
+
+int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, uint8_t ret[16])
+{
+    PyObject *view, *bytes;
+    int failed = -1;
+
+    if (core_is(state, value, CORE_TYPE_GID)) {
+        memcpy(ret, core_gid_raw(value), 16);
+        return 0;
+    }
+
+    view = PyMemoryView_FromObject(value); /* refuses lists and integers, which PyBytes_FromObject would take */
+    if (!view) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            core_raise_type(name, "a Gid or 16 bytes", value);
+        }
+        return -1;
+    }
+    bytes = PyBytes_FromObject(view);
+    Py_DECREF(view);
+    if (!bytes)
+        return -1;
+    if (PyBytes_Size(bytes) == 16) {
+        memcpy(ret, PyBytes_AsString(bytes), 16);
+        failed = 0;
+    } else {
+        PyErr_Format(PyExc_ValueError, "%s must have 16 bytes, got %zd", name, PyBytes_Size(bytes));
+    }
+    Py_DECREF(bytes);
+    return failed;
+}
+
+PyObject *core_no_constructor(PyTypeObject *type, const char *maker)
+{
+    PyObject *name = PyObject_GetAttrString((PyObject *)type, "__name__");
+
+    if (name)
+        PyErr_Format(PyExc_TypeError, "a %U is made by %s", name, maker);
+    Py_XDECREF(name);
+    return NULL;
+}

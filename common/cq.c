@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues. See cq.h. */
+#include "cq.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "args.h"
+#include "channel.h"
+#include "context.h"
+#include "error.h"
+#include "verbs.h"
+#include "wc.h"
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static int cq_destroy(struct core_object *op)
+{
+    struct core_channel *channel = (struct core_channel *)((struct core_cq *)op)->channel;
+    struct core_context *context = core_context_of(op);
+    int err;
+
+    /* Nobody is between reading an event about this queue and acknowledging it, so this cannot hang. */
+    core_events_hold(&context->async);
+    if (channel)
+        core_events_hold(&channel->events);
+    err = verbs_errno(verbs.destroy_cq(op->handle));
+    if (channel)
+        core_events_release(&channel->events);
+    core_events_release(&context->async);
+    return err;
+}
+
+static void cq_release(struct core_object *self, void *handle)
+{
+    if (handle)
+        core_context_remove(core_context_of(self), core_pointer_key(handle), self);
+}
+
+static const struct core_kind cq_kind = {CORE_KIND_CQ, "CQ", "ibv_destroy_cq", cq_destroy, NULL, cq_release};
+
+PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args;
+    (void)kwargs;
+    return core_no_constructor(type, "Context.create_cq()");
+}
+
+static PyObject *raise_refused(struct core_context *context, int err, uint32_t cqe, uint32_t comp_vector)
+{
+    struct ibv_device_attr limits;
+
+    if (err == EINVAL && core_context_limits(context, &limits) && cqe > (uint32_t)limits.max_cqe)
+        return core_raise_format(context->base.state, err, "ibv_create_cq", "cqe=%u is over the device's max_cqe=%d",
+                                 cqe, limits.max_cqe);
+    return core_raise_format(context->base.state, err, "ibv_create_cq", "cqe=%u, comp_vector=%u of %d", cqe, comp_vector,
+                             core_context_handle(context)->num_comp_vectors);
+}
+
+static const struct core_params create_cq_params = {
+    "Context.create_cq", 3, 1, {CORE_NAME_cqe, CORE_NAME_channel, CORE_NAME_comp_vector}};
+
+PyObject *core_context_method_create_cq(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_context *context = (struct core_context *)op;
+    struct core_state *state = context->base.state;
+    struct core_object *channel = NULL;
+    uint32_t cqe, comp_vector = 0;
+    struct core_cq *self;
+    PyObject *values[3], *result;
+    struct ibv_cq *cq;
+    int err;
+
+    if (core_parse(state, &create_cq_params, args, nargs, kwnames, values) < 0 ||
+        core_count(state, values[0], "cqe", 1, &cqe) < 0 ||
+        (values[2] && core_count(state, values[2], "comp_vector", 0, &comp_vector) < 0) ||
+        core_check_open(&context->base, "create_cq") < 0)
+        return NULL;
+    if (values[1] && values[1] != Py_None) {
+        if (core_check_argument(state, values[1], CORE_TYPE_CHANNEL, "channel", "a CompChannel or None",
+                                "Context.create_cq") < 0)
+            return NULL;
+        channel = (struct core_object *)values[1];
+        if (channel->parents[0] != &context->base)
+            return PyErr_Format(PyExc_ValueError, "channel belongs to another Context: %R",
+                                (PyObject *)channel->parents[0]);
+    }
+
+    self = (struct core_cq *)core_object_new(state, context->base.module, CORE_TYPE_CQ, &cq_kind);
+    if (!self)
+        return NULL;
+    core_object_add_parent(&self->base, &context->base);
+    if (channel)
+        core_object_add_parent(&self->base, channel);
+    self->channel = channel;
+
+    if (core_object_begin(&self->base, "create_cq") < 0) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    if (core_context_reserve(context, 1) < 0)
+        return core_object_finish(&self->base, NULL);
+
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    cq = verbs.create_cq(context->base.handle, (int)cqe, NULL, channel ? channel->handle : NULL, (int)comp_vector);
+    err = cq ? 0 : verbs_last_errno();
+    Py_END_ALLOW_THREADS
+    result = core_object_finish(&self->base, cq);
+    if (!result) {
+        core_context_unreserve(context, 1);
+        return raise_refused(context, err, cqe, comp_vector);
+    }
+    core_context_put(context, core_pointer_key(cq), &self->base);
+    return result;
+}
+
+/* ---- polling ----------------------------------------------------------------------------------------------------- */
+
+/* Asks the library for completions, if none are left over. Returns 0 or an errno, with what it raises for it. */
+static int reap(struct core_cq *self, uint32_t most)
+{
+    int found;
+
+    if (self->ready_count)
+        return 0;
+    if (self->deferred_err) {
+        int err = self->deferred_err;
+        self->deferred_err = 0;
+        return err;
+    }
+    if (most > CORE_CQ_REAP)
+        most = CORE_CQ_REAP;
+
+    errno = 0;
+    found = ibv_poll_cq(self->base.handle, (int)most, self->ready);
+    if (found < 0)
+        return verbs_errno(found);
+    if ((uint32_t)found > most)
+        return EPROTO; /* more than there is room for: nothing of it can be believed */
+    self->ready_at = 0;
+    self->ready_count = (uint32_t)found;
+    return 0;
+}
+
+/* The next completion that was reaped, as an object; NULL with MemoryError, and then it stays. */
+static PyObject *take(struct core_cq *self)
+{
+    struct ibv_wc *wc = &self->ready[self->ready_at];
+    PyObject *object = core_wc_new(self->base.state, wc);
+
+    if (object) {
+        memset(wc, 0, sizeof *wc);
+        self->ready_at++;
+        self->ready_count--;
+    }
+    return object;
+}
+
+/* A list of what is ready, at most so many. What the collector does in the meantime may have taken some of it. */
+static PyObject *deliver(struct core_cq *self, uint32_t most)
+{
+    uint32_t wanted = self->ready_count < most ? self->ready_count : most, done = 0;
+    PyObject *list = PyList_New((Py_ssize_t)wanted);
+
+    if (!list)
+        return NULL;
+    while (done < wanted && self->ready_count) {
+        PyObject *wc = take(self);
+        if (!wc)
+            break;
+        PyList_SetItem(list, (Py_ssize_t)done++, wc);
+    }
+    if (done == wanted)
+        return list;
+
+    if (!done && PyErr_Occurred()) {
+        Py_DECREF(list);
+        return NULL;
+    }
+    PyErr_Clear(); /* what there is, is delivered; what is left comes with the next call */
+    if (PyList_SetSlice(list, (Py_ssize_t)done, (Py_ssize_t)wanted, NULL) < 0)
+        Py_CLEAR(list);
+    return list;
+}
+
+/* The rest of a poll for more than the library is asked for at once. An error is kept for the next call. */
+static void deliver_more(struct core_cq *self, PyObject *list, uint32_t most)
+{
+    uint32_t done = (uint32_t)PyList_Size(list);
+
+    while (done < most && self->base.open_in == core_generation) {
+        PyObject *wc;
+
+        if (!self->ready_count) {
+            self->deferred_err = reap(self, most - done);
+            if (self->deferred_err || !self->ready_count)
+                return;
+        }
+        wc = take(self);
+        if (!wc || PyList_Append(list, wc) < 0) {
+            /* Out of memory between taking and keeping: the completion goes back to where it came from. */
+            if (wc) {
+                self->ready[--self->ready_at] = ((struct core_wc *)wc)->wc;
+                if (((struct core_wc *)wc)->wc.wc_flags & IBV_WC_WITH_IMM)
+                    self->ready[self->ready_at].imm_data = htobe32(((struct core_wc *)wc)->wc.imm_data);
+                self->ready_count++;
+                Py_DECREF(wc);
+            }
+            PyErr_Clear();
+            return;
+        }
+        Py_DECREF(wc);
+        done++;
+    }
+}
+
+static const struct core_params poll_params = {"CQ.poll", 1, 1, {CORE_NAME_num_entries}};
+
+PyObject *core_cq_method_poll(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_cq *self = (struct core_cq *)op;
+    PyObject *value, *list;
+    uint32_t most;
+    int err;
+
+    if (core_parse(self->base.state, &poll_params, args, nargs, kwnames, &value) < 0 ||
+        core_count(self->base.state, value, "num_entries", 1, &most) < 0 || core_check_open(&self->base, "poll") < 0)
+        return NULL;
+
+    err = reap(self, most);
+    if (err)
+        return core_raise(self->base.state, err, "ibv_poll_cq",
+                          err == EPROTO ? "the library returned more completions than it was asked for" : NULL);
+
+    list = deliver(self, most);
+    if (list && most > CORE_CQ_REAP && PyList_Size(list) == CORE_CQ_REAP)
+        deliver_more(self, list, most);
+    return list;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+static const struct core_params req_notify_params = {"CQ.req_notify", 1, 0, {CORE_NAME_solicited_only}};
+
+PyObject *core_cq_method_req_notify(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_cq *self = (struct core_cq *)op;
+    PyObject *value;
+    int solicited_only = 0, err;
+
+    if (core_parse(self->base.state, &req_notify_params, args, nargs, kwnames, &value) < 0)
+        return NULL;
+    if (value && (solicited_only = PyObject_IsTrue(value)) < 0)
+        return NULL;
+    if (core_check_open(&self->base, "req_notify") < 0)
+        return NULL;
+    errno = 0;
+    err = verbs_errno(ibv_req_notify_cq(self->base.handle, solicited_only));
+    if (err)
+        return core_raise(self->base.state, err, "ibv_req_notify_cq", NULL);
+    Py_RETURN_NONE;
+}
+
+static const struct core_params ack_events_params = {"CQ.ack_events", 1, 0, {CORE_NAME_nevents}};
+
+PyObject *core_cq_method_ack_events(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_cq *self = (struct core_cq *)op;
+    uint64_t nevents = 1;
+    PyObject *value;
+
+    if (core_parse(self->base.state, &ack_events_params, args, nargs, kwnames, &value) < 0 ||
+        (value && core_integer(self->base.state, value, "nevents", 1, UINT32_MAX, &nevents) < 0) ||
+        core_check_open(&self->base, "ack_events") < 0)
+        return NULL;
+    if (nevents > self->events)
+        return PyErr_Format(PyExc_ValueError, "nevents is %llu, but only %llu events are waiting for it",
+                            (unsigned long long)nevents, (unsigned long long)self->events);
+    self->events -= nevents;
+    Py_RETURN_NONE;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+PyObject *core_cq_get_cqe(PyObject *op, void *ignored)
+{
+    struct core_cq *self = (struct core_cq *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "cqe") < 0 ? NULL : PyLong_FromLong(core_cq_handle(self)->cqe);
+}
+
+PyObject *core_cq_get_channel(PyObject *op, void *ignored)
+{
+    PyObject *channel = (PyObject *)((struct core_cq *)op)->channel;
+
+    (void)ignored;
+    if (!channel)
+        Py_RETURN_NONE;
+    Py_INCREF(channel);
+    return channel;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Value objects made of plain C fields: one description of the fields serves the attributes, the constructor, repr,
+ * comparison, hash and pickle.
+ *
+ * A record is an object whose whole value is its fields. Other classes (SendWR, SGE) use single fields as attributes.
+ */
+#ifndef CORE_FIELD_H
+#define CORE_FIELD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "state.h"
+
+enum core_field_kind {
+    CORE_FIELD_UNSIGNED,
+    CORE_FIELD_SIGNED,
+    CORE_FIELD_TEXT, /* a char array, ended by NUL where it is not full */
+    CORE_FIELD_BOOL, /* any object's truth, in one byte */
+    CORE_FIELD_GID,  /* 16 bytes; None stands for all zero */
+};
+
+struct core_field {
+    const char *name;
+    uint16_t offset; /* in the object */
+    uint8_t size;    /* 1, 2, 4, 8; of a text, up to 255 */
+    uint8_t kind;
+    uint64_t most; /* the largest value that may be set */
+};
+
+/* A field of `struct object`, as large as its C member holds. */
+#define CORE_FIELD(object, member, name_)                                                                              \
+    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), CORE_FIELD_UNSIGNED,                \
+     UINT64_MAX >> (64 - 8 * sizeof(((struct object *)0)->member))}
+#define CORE_FIELD_LIMITED(object, member, name_, most_)                                                               \
+    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), CORE_FIELD_UNSIGNED, most_}
+#define CORE_FIELD_OF_KIND(object, member, name_, kind_)                                                               \
+    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), kind_, INT64_MAX}
+
+/* Getter and setter for PyGetSetDef rows whose closure is the field. */
+PyObject *core_field_get(PyObject *self, void *field);
+int core_field_set(PyObject *self, PyObject *value, void *field);
+
+/* Writes a value to a field: checked, whole or not at all. */
+int core_field_store(struct core_state *state, PyObject *self, const struct core_field *field, PyObject *value);
+
+struct core_record {
+    const struct core_field *fields;
+    int count;
+};
+
+/* tp_new: the fields by position or keyword, those not given are zero. */
+PyObject *core_record_new(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_record *record);
+
+/* Its second half: writes arguments over what an object holds already. Returns 0 or -1. */
+int core_record_fill(struct core_state *state, PyObject *self, PyObject *args, PyObject *kwargs,
+                     const struct core_record *record);
+
+/* An all-zero object for C to fill in. */
+PyObject *core_record_alloc(struct core_state *state, enum core_type type);
+
+PyObject *core_record_repr(PyObject *self, const struct core_record *record);
+PyObject *core_record_compare(PyObject *self, PyObject *other, int op, const struct core_record *record);
+Py_hash_t core_record_hash(PyObject *self, const struct core_record *record);
+PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
+
+/* The slot functions of a record class called `name`, each bound to its description. */
+#define CORE_RECORD_FUNCTIONS(name, record)                                                                            \
+    static PyObject *name##_repr(PyObject *self)                                                                       \
+    {                                                                                                                  \
+        return core_record_repr(self, &record);                                                                        \
+    }                                                                                                                  \
+    static PyObject *name##_compare(PyObject *self, PyObject *other, int op)                                           \
+    {                                                                                                                  \
+        return core_record_compare(self, other, op, &record);                                                          \
+    }                                                                                                                  \
+    static PyObject *name##_reduce(PyObject *self, PyObject *ignored)                                                  \
+    {                                                                                                                  \
+        (void)ignored;                                                                                                 \
+        return core_record_reduce(self, &record);                                                                      \
+    }
+
+/* Those of a record whose fields cannot be set and are all zero unless given. */
+#define CORE_CONSTANT_RECORD_FUNCTIONS(name, record)                                                                   \
+    CORE_RECORD_FUNCTIONS(name, record)                                                                                \
+    static PyObject *name##_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)                                  \
+    {                                                                                                                  \
+        return core_record_new(type, args, kwargs, &record);                                                           \
+    }                                                                                                                  \
+    static Py_hash_t name##_hash(PyObject *self)                                                                       \
+    {                                                                                                                  \
+        return core_record_hash(self, &record);                                                                        \
+    }
+
+#define CORE_RECORD_METHOD(name)                                                                                       \
+    {"__reduce__", name##_reduce, METH_NOARGS, "__reduce__($self)\n--\n\nHow the object is pickled and copied."}
+
+#define CORE_RECORD_SLOTS(name, new_, hash_)                                                                           \
+    {Py_tp_new, new_}, {Py_tp_dealloc, core_value_dealloc}, {Py_tp_repr, name##_repr},                                 \
+        {Py_tp_richcompare, name##_compare}, {Py_tp_hash, hash_}, {Py_tp_methods, name##_methods}
+
+/* tp_dealloc of an object of a heap class that holds no Python objects. */
+void core_value_dealloc(PyObject *self);
+
+#endif

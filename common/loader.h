@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opens one shared library and fills one table of function pointers from it. Knows no verb and no Python.
+ *
+ * A library that was opened is never closed: objects that outlive a module still call into it.
+ */
+#ifndef CORE_LOADER_H
+#define CORE_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One function of a library: where its pointer goes in the table, and which release brought it. */
+struct loader_symbol {
+    const char *name;  /* as dlsym takes it */
+    size_t offset;     /* of the pointer in the table */
+    bool required;     /* the library is useless without it */
+    const char *since; /* the first rdma-core release that has it, for messages */
+};
+
+/*
+ * Opens `soname`, from the directory that RDMA_LIBRARY_PATH names if it is set (and the program is not
+ * privileged), else as the dynamic linker finds it. Returns the handle; or NULL with the reason, which names the
+ * library, what was tried and the loader's own words, in `reason`.
+ */
+void *loader_open(const char *soname, char *reason, size_t reason_size);
+
+/*
+ * Fills `table` from the library. A missing optional symbol leaves NULL. Returns 0; or -1 with the reason in
+ * `reason`, naming the first required symbol that is missing and the file that was loaded.
+ */
+int loader_bind(void *handle, void *table, const struct loader_symbol *symbols, size_t count, char *reason,
+                size_t reason_size);
+
+/* The path of the file that a handle was loaded from, as the dynamic linker knows it; "?" if it does not. */
+const char *loader_path(void *handle);
+
+#endif

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registration of memory, and what a region can do. See mr.h. */
+#include "mr.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "args.h"
+#include "error.h"
+#include "sge.h"
+#include "verbs.h"
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+static int mr_destroy(struct core_object *self)
+{
+    return verbs_errno(verbs.dereg_mr(self->handle));
+}
+
+static void mr_release(struct core_object *self, void *handle)
+{
+    (void)handle;
+    Py_CLEAR(((struct core_mr *)self)->owner);
+}
+
+static const struct core_kind mr_kind = {CORE_KIND_MR, "MR", "ibv_dereg_mr", mr_destroy, NULL, mr_release};
+
+int core_mr_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(((struct core_mr *)self)->owner);
+    return core_object_traverse(self, visit, arg);
+}
+
+int core_mr_clear(PyObject *self)
+{
+    core_object_finalize((struct core_object *)self); /* a region has no children: it may go before its parent */
+    return 0;
+}
+
+PyObject *core_mr_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args;
+    (void)kwargs;
+    return core_no_constructor(type, "PD.reg_mr()");
+}
+
+/* ---- registration ---------------------------------------------------------------------------------------------- */
+
+/* A limit of this process as a person writes it. */
+static const char *limit_text(rlim_t limit, char *text, size_t size)
+{
+    if (limit == RLIM_INFINITY)
+        return "unlimited";
+    snprintf(text, size, "%llu", (unsigned long long)limit);
+    return text;
+}
+
+static PyObject *raise_refused(struct core_state *state, int err, const char *verb, uint64_t addr, uint64_t length,
+                               uint32_t access)
+{
+    struct rlimit limit;
+    char soft[32], hard[32];
+
+    if (err == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+        return core_raise_format(state, err, verb,
+                                 "%llu bytes asked for; RLIMIT_MEMLOCK (ulimit -l), which bounds what is locked in all, "
+                                 "is %s bytes (soft), %s (hard)",
+                                 (unsigned long long)length, limit_text(limit.rlim_cur, soft, sizeof soft),
+                                 limit_text(limit.rlim_max, hard, sizeof hard));
+    if (err == EFAULT)
+        return core_raise_format(state, err, verb,
+                                 "0x%llx, %llu bytes: not all of it is memory of this process that allows the access "
+                                 "(0x%x)",
+                                 (unsigned long long)addr, (unsigned long long)length, access);
+    return core_raise_format(state, err, verb, "address 0x%llx, length %llu, access 0x%x", (unsigned long long)addr,
+                             (unsigned long long)length, access);
+}
+
+/* A region without a registration yet, begun. */
+static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, uint64_t addr, uint64_t length,
+                                const char *method)
+{
+    struct core_mr *self = (struct core_mr *)core_object_new(pd->state, pd->module, CORE_TYPE_MR, &mr_kind);
+
+    if (!self)
+        return NULL;
+    core_object_add_parent(&self->base, pd);
+    if (owner && owner != Py_None) {
+        Py_INCREF(owner);
+        self->owner = owner;
+    }
+    self->addr = addr;
+    self->length = length;
+    if (core_object_begin(&self->base, method) < 0)
+        Py_CLEAR(self);
+    return self;
+}
+
+static int check_wrap(struct core_state *state, uint64_t addr, uint64_t length)
+{
+    if (addr + length >= addr)
+        return 0;
+    core_raise_range_format(state, "addr 0x%llx + length %llu is beyond the 64-bit address space",
+                            (unsigned long long)addr, (unsigned long long)length);
+    return -1;
+}
+
+static const struct core_params reg_mr_params = {
+    "PD.reg_mr", 4, 3, {CORE_NAME_addr, CORE_NAME_length, CORE_NAME_access, CORE_NAME_owner}};
+
+PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_object *pd = (struct core_object *)op;
+    struct core_state *state = pd->state;
+    PyObject *values[4], *result;
+    uint64_t addr, length;
+    uint32_t access;
+    struct core_mr *self;
+    struct ibv_mr *mr;
+    int err;
+
+    if (core_parse(state, &reg_mr_params, args, nargs, kwnames, values) < 0 ||
+        core_u64(state, values[0], "addr", &addr) < 0 || core_u64(state, values[1], "length", &length) < 0 ||
+        core_u32(state, values[2], "access", &access) < 0 || check_wrap(state, addr, length) < 0 ||
+        core_check_open(pd, "reg_mr") < 0)
+        return NULL;
+
+    self = mr_begin(pd, values[3], addr, length, "reg_mr");
+    if (!self)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    mr = verbs_reg_mr(pd->handle, addr, length, access);
+    err = mr ? 0 : verbs_last_errno();
+    Py_END_ALLOW_THREADS
+    result = core_object_finish(&self->base, mr);
+    return err ? raise_refused(state, err, "ibv_reg_mr", addr, length, access) : result;
+}
+
+static const struct core_params reg_dmabuf_mr_params = {
+    "PD.reg_dmabuf_mr",
+    6,
+    5,
+    {CORE_NAME_offset, CORE_NAME_length, CORE_NAME_iova, CORE_NAME_fd, CORE_NAME_access, CORE_NAME_owner}};
+
+PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_object *pd = (struct core_object *)op;
+    struct core_state *state = pd->state;
+    PyObject *values[6], *result;
+    uint64_t offset, length, iova, fd;
+    uint32_t access;
+    struct core_mr *self;
+    struct ibv_mr *mr;
+    int err;
+
+    if (core_parse(state, &reg_dmabuf_mr_params, args, nargs, kwnames, values) < 0 ||
+        core_u64(state, values[0], "offset", &offset) < 0 || core_u64(state, values[1], "length", &length) < 0 ||
+        core_u64(state, values[2], "iova", &iova) < 0 || core_integer(state, values[3], "fd", 0, INT_MAX, &fd) < 0 ||
+        core_u32(state, values[4], "access", &access) < 0 || check_wrap(state, iova, length) < 0 ||
+        core_check_open(pd, "reg_dmabuf_mr") < 0)
+        return NULL;
+    if (!verbs.reg_dmabuf_mr)
+        return core_raise_unsupported(state, "ibv_reg_dmabuf_mr", verbs_since("ibv_reg_dmabuf_mr"));
+
+    self = mr_begin(pd, values[5], iova, length, "reg_dmabuf_mr");
+    if (!self)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    mr = verbs.reg_dmabuf_mr(pd->handle, offset, length, iova, (int)fd, (int)access);
+    err = mr ? 0 : verbs_last_errno();
+    Py_END_ALLOW_THREADS
+    result = core_object_finish(&self->base, mr);
+    return err ? raise_refused(state, err, "ibv_reg_dmabuf_mr", iova, length, access) : result;
+}
+
+/* ---- use ------------------------------------------------------------------------------------------------------- */
+
+int core_mr_check_range(struct core_state *state, uint64_t region, uint64_t offset, uint64_t length)
+{
+    if (offset <= region && length <= region - offset)
+        return 0;
+    core_raise_range_format(state, "offset %llu + length %llu is beyond the region's %llu bytes",
+                            (unsigned long long)offset, (unsigned long long)length, (unsigned long long)region);
+    return -1;
+}
+
+static const struct core_params sge_params = {"MR.sge", 2, 0, {CORE_NAME_length, CORE_NAME_offset}};
+
+PyObject *core_mr_method_sge(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_mr *self = (struct core_mr *)op;
+    struct core_state *state = self->base.state;
+    uint64_t offset = 0, length = 0;
+    PyObject *values[2];
+
+    if (core_parse(state, &sge_params, args, nargs, kwnames, values) < 0 ||
+        (values[1] && core_u64(state, values[1], "offset", &offset) < 0) ||
+        (values[0] && values[0] != Py_None && core_u64(state, values[0], "length", &length) < 0) ||
+        core_check_open(&self->base, "sge") < 0 || core_mr_check_range(state, self->length, offset, length) < 0)
+        return NULL;
+    if (!values[0] || values[0] == Py_None)
+        length = self->length - offset;
+    if (length > UINT32_MAX)
+        return core_raise_range_format(state, "length %llu is beyond the %llu bytes that one SGE can hold",
+                                       (unsigned long long)length, (unsigned long long)UINT32_MAX);
+    return core_sge_new(state, self, self->addr + offset, (uint32_t)length);
+}
+
+PyObject *core_mr_get_addr(PyObject *op, void *ignored)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "addr") < 0 ? NULL : PyLong_FromUnsignedLongLong(self->addr);
+}
+
+PyObject *core_mr_get_length(PyObject *op, void *ignored)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "length") < 0 ? NULL : PyLong_FromUnsignedLongLong(self->length);
+}
+
+PyObject *core_mr_get_lkey(PyObject *op, void *ignored)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "lkey") < 0 ? NULL : PyLong_FromUnsignedLong(core_mr_handle(self)->lkey);
+}
+
+PyObject *core_mr_get_rkey(PyObject *op, void *ignored)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "rkey") < 0 ? NULL : PyLong_FromUnsignedLong(core_mr_handle(self)->rkey);
+}
+
+PyObject *core_mr_get_handle(PyObject *op, void *ignored)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "handle") < 0 ? NULL : PyLong_FromUnsignedLong(core_mr_handle(self)->handle);
+}
+
+PyObject *core_mr_get_owner(PyObject *op, void *ignored)
+{
+    PyObject *owner = ((struct core_mr *)op)->owner;
+
+    (void)ignored;
+    if (!owner)
+        Py_RETURN_NONE;
+    Py_INCREF(owner);
+    return owner;
+}
+
+PyObject *core_mr_repr(PyObject *op)
+{
+    struct core_mr *self = (struct core_mr *)op;
+
+    if (!self->base.handle)
+        return PyUnicode_FromString("<MR, closed>");
+    return PyUnicode_FromFormat("<MR addr=0x%llx length=%llu lkey=0x%x rkey=0x%x>", (unsigned long long)self->addr,
+                                (unsigned long long)self->length, core_mr_handle(self)->lkey,
+                                core_mr_handle(self)->rkey);
+}

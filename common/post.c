@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From request objects to the library. See post.h. */
+#include "post.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ah.h"
+#include "args.h"
+#include "error.h"
+#include "recv_wr.h"
+#include "send_wr.h"
+#include "sge.h"
+#include "verbs.h"
+
+/* What fits on the stack: 4 KiB of requests and 2 KiB of entries. */
+#define STACK_WRS 32
+#define STACK_SGES 128
+
+/* ---- the requests of a call ----------------------------------------------------------------------------------------- */
+
+/* One request, a list, a tuple, or the list that anything else was turned into. */
+struct requests {
+    PyObject *from;
+    Py_ssize_t count;
+    enum { ONE, LIST, TUPLE } form;
+    bool owned;
+};
+
+static int requests_open(struct requests *requests, PyObject *wrs, PyTypeObject *class)
+{
+    requests->from = wrs;
+    requests->owned = false;
+    if (Py_TYPE(wrs) == class || PyType_IsSubtype(Py_TYPE(wrs), class)) {
+        requests->form = ONE;
+        requests->count = 1;
+    } else if (PyTuple_CheckExact(wrs)) {
+        requests->form = TUPLE;
+        requests->count = PyTuple_Size(wrs);
+    } else {
+        if (!PyList_CheckExact(wrs)) {
+            requests->from = PySequence_List(wrs);
+            if (!requests->from)
+                return -1;
+            requests->owned = true;
+        }
+        requests->form = LIST;
+        requests->count = PyList_Size(requests->from);
+    }
+    return 0;
+}
+
+static PyObject *requests_get(const struct requests *requests, Py_ssize_t i)
+{
+    switch (requests->form) {
+    case LIST:
+        return PyList_GetItem(requests->from, i);
+    case TUPLE:
+        return PyTuple_GetItem(requests->from, i);
+    default:
+        return requests->from;
+    }
+}
+
+static void requests_close(struct requests *requests)
+{
+    if (requests->owned)
+        Py_DECREF(requests->from);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------------------------------- */
+
+static int raise_wrong_type(struct core_state *state, PyObject *item, const char *what, Py_ssize_t index)
+{
+    core_raise_type("every request", what, item);
+    core_error_set_index(state, index, 0);
+    return -1;
+}
+
+static int raise_fault(struct core_state *state, enum wr_fault fault, const struct wr_limits *limits, uint32_t opcode,
+                       Py_ssize_t num_sge, Py_ssize_t index)
+{
+    switch (fault) {
+    case WR_BAD_OPCODE:
+        PyErr_Format(PyExc_ValueError, "request %zd: opcode %u cannot be posted by this package", index, opcode);
+        break;
+    case WR_NOT_FOR_UD:
+        PyErr_Format(PyExc_ValueError, "request %zd: opcode %u is not for a UD queue pair, which only sends", index,
+                     opcode);
+        break;
+    case WR_NEEDS_AH:
+        PyErr_Format(PyExc_ValueError, "request %zd: a send on a UD queue pair needs ah", index);
+        break;
+    case WR_AH_NOT_FOR_QP:
+        PyErr_Format(PyExc_ValueError, "request %zd: ah is for UD queue pairs; this one is connected", index);
+        break;
+    case WR_INLINE_OPCODE:
+        PyErr_Format(PyExc_ValueError, "request %zd: opcode %u sends no data, so it cannot be INLINE", index, opcode);
+        break;
+    case WR_INLINE_TOO_LONG:
+        core_raise_range_format(state, "request %zd: inline data is longer than the queue's max_inline_data=%u", index,
+                                limits->max_inline_data);
+        break;
+    default:
+        core_raise_range_format(state, "request %zd: sg_list has %zd entries, the queue takes %u", index, num_sge,
+                                limits->max_send_sge);
+    }
+    core_error_set_index(state, index, 0);
+    return -1;
+}
+
+static int raise_refused(struct core_object *self, int err, const char *verb, Py_ssize_t posted, Py_ssize_t count,
+                         post_explain explain)
+{
+    char text[160] = "";
+
+    explain(self, err, text, sizeof text);
+    if (posted >= 0)
+        core_raise_format(self->state, err, verb, "request %zd of %zd was refused%s", posted, count, text);
+    else
+        core_raise_format(self->state, err, verb, "the provider does not say which of %zd requests it refused%s", count,
+                          text);
+    core_error_set_index(self->state, posted, posted);
+    return -1;
+}
+
+/* ---- sends ----------------------------------------------------------------------------------------------------------- */
+
+/* How many entries all requests have; -1 with an exception for one that is no request. */
+static Py_ssize_t count_send_sges(struct core_state *state, const struct requests *requests)
+{
+    Py_ssize_t total = 0;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++) {
+        PyObject *item = requests_get(requests, i);
+        if (Py_TYPE(item) != state->types[CORE_TYPE_SEND_WR] && !core_is(state, item, CORE_TYPE_SEND_WR))
+            return raise_wrong_type(state, item, "a SendWR", i);
+        total += core_sg_list_size(((struct core_send_wr *)item)->sg_list);
+    }
+    return total;
+}
+
+/* The source: fills the chain from the requests. Returns 0, or -1 with an exception. */
+static int fill_send(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
+                     struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+    struct core_state *state = self->state;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++) {
+        struct core_send_wr *item = (struct core_send_wr *)requests_get(requests, i);
+        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, "post_send");
+        struct ibv_ah *ah = NULL;
+        enum wr_fault fault;
+
+        if (num_sge < 0) {
+            core_error_set_index(state, i, 0);
+            return -1;
+        }
+        if (item->ah) {
+            if (core_check_open((struct core_object *)item->ah, "post_send") < 0) {
+                core_error_set_index(state, i, 0);
+                return -1;
+            }
+            ah = core_ah_handle(item->ah);
+        }
+
+        fault = wr_fill_send(&wr[i], &item->fields, limits, sge, (uint32_t)num_sge, ah);
+        if (fault != WR_OK)
+            return raise_fault(state, fault, limits, item->fields.opcode, num_sge, i);
+        if (i)
+            wr[i - 1].next = &wr[i];
+        sge += num_sge;
+    }
+    return 0;
+}
+
+/* The submitter. Returns 0 or an errno; `ret_posted` is how many went, -1 where the provider does not say. */
+static int submit_send(struct core_object *self, const struct post_send_verb *verb, struct ibv_send_wr *wr,
+                       Py_ssize_t count, Py_ssize_t *ret_posted)
+{
+    struct ibv_send_wr *bad_wr = NULL;
+    int err;
+
+    errno = 0;
+    err = verbs_errno(verb->call(self->handle, wr, &bad_wr));
+    if (err)
+        *ret_posted = bad_wr >= wr && bad_wr < wr + count ? bad_wr - wr : -1;
+    return err;
+}
+
+static int post_send_chain(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
+                           struct ibv_send_wr *wr, struct ibv_sge *sge, const struct post_send_verb *verb,
+                           post_explain explain)
+{
+    Py_ssize_t posted = -1;
+    int err;
+
+    if (fill_send(self, limits, requests, wr, sge) < 0)
+        return -1;
+    /* Datagrams refer to address handles, which another thread could close if it had the GIL. */
+    if (requests->count > POST_LONG && limits->qp_type != IBV_QPT_UD) {
+        if (core_enter(self, "post_send") < 0)
+            return -1;
+        Py_BEGIN_ALLOW_THREADS
+        err = submit_send(self, verb, wr, requests->count, &posted);
+        Py_END_ALLOW_THREADS
+        core_exit(self);
+    } else {
+        err = submit_send(self, verb, wr, requests->count, &posted);
+    }
+    return err ? raise_refused(self, err, verb->name, posted, requests->count, explain) : 0;
+}
+
+/* One block for a chain that is too long for the stack: its requests, then its entries. */
+static void *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, struct ibv_sge **ret_sge)
+{
+    char *block = malloc((size_t)wrs * wr_size + (size_t)sges * sizeof **ret_sge);
+
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *ret_sge = (struct ibv_sge *)(block + (size_t)wrs * wr_size);
+    return block;
+}
+
+int core_post_send(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
+                   const struct post_send_verb *verb, post_explain explain)
+{
+    struct ibv_send_wr stack_wr[STACK_WRS], *wr = stack_wr;
+    struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
+    struct requests requests;
+    Py_ssize_t sges;
+    int result = -1;
+
+    if (requests_open(&requests, wrs, self->state->types[CORE_TYPE_SEND_WR]) < 0)
+        return -1;
+    if (core_check_open(self, "post_send") < 0) /* after the iterable, which may have closed it */
+        goto done;
+    if (!requests.count) {
+        result = 0;
+        goto done;
+    }
+    sges = count_send_sges(self->state, &requests);
+    if (sges < 0)
+        goto done;
+    if (requests.count > STACK_WRS || sges > STACK_SGES) {
+        wr = allocate_chain(sizeof *wr, requests.count, sges, &sge);
+        if (!wr)
+            goto done;
+    }
+    result = post_send_chain(self, limits, &requests, wr, sge, verb, explain);
+    if (wr != stack_wr)
+        free(wr);
+done:
+    requests_close(&requests);
+    return result;
+}
+
+/* ---- receives -------------------------------------------------------------------------------------------------------- */
+
+static Py_ssize_t count_recv_sges(struct core_state *state, const struct requests *requests)
+{
+    Py_ssize_t total = 0;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++) {
+        PyObject *item = requests_get(requests, i);
+        if (Py_TYPE(item) != state->types[CORE_TYPE_RECV_WR] && !core_is(state, item, CORE_TYPE_RECV_WR))
+            return raise_wrong_type(state, item, "a RecvWR", i);
+        total += core_sg_list_size(((struct core_recv_wr *)item)->sg_list);
+    }
+    return total;
+}
+
+static int fill_recv(struct core_object *self, uint32_t max_sge, const struct requests *requests,
+                     struct ibv_recv_wr *wr, struct ibv_sge *sge)
+{
+    struct core_state *state = self->state;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++) {
+        struct core_recv_wr *item = (struct core_recv_wr *)requests_get(requests, i);
+        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, "post_recv");
+
+        if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, max_sge, sge, (uint32_t)num_sge) != WR_OK) {
+            core_raise_range_format(state, "request %zd: sg_list has %zd entries, the queue takes %u", i, num_sge,
+                                    max_sge);
+            num_sge = -1;
+        }
+        if (num_sge < 0) {
+            core_error_set_index(state, i, 0);
+            return -1;
+        }
+        if (i)
+            wr[i - 1].next = &wr[i];
+        sge += num_sge;
+    }
+    return 0;
+}
+
+static int submit_recv(struct core_object *self, const struct post_recv_verb *verb, struct ibv_recv_wr *wr,
+                       Py_ssize_t count, Py_ssize_t *ret_posted)
+{
+    struct ibv_recv_wr *bad_wr = NULL;
+    int err;
+
+    errno = 0;
+    err = verbs_errno(verb->call(self->handle, wr, &bad_wr));
+    if (err)
+        *ret_posted = bad_wr >= wr && bad_wr < wr + count ? bad_wr - wr : -1;
+    return err;
+}
+
+static int post_recv_chain(struct core_object *self, uint32_t max_sge, const struct requests *requests,
+                           struct ibv_recv_wr *wr, struct ibv_sge *sge, const struct post_recv_verb *verb,
+                           post_explain explain)
+{
+    Py_ssize_t posted = -1;
+    int err;
+
+    if (fill_recv(self, max_sge, requests, wr, sge) < 0)
+        return -1;
+    if (requests->count > POST_LONG) {
+        if (core_enter(self, "post_recv") < 0)
+            return -1;
+        Py_BEGIN_ALLOW_THREADS
+        err = submit_recv(self, verb, wr, requests->count, &posted);
+        Py_END_ALLOW_THREADS
+        core_exit(self);
+    } else {
+        err = submit_recv(self, verb, wr, requests->count, &posted);
+    }
+    return err ? raise_refused(self, err, verb->name, posted, requests->count, explain) : 0;
+}
+
+int core_post_recv(struct core_object *self, uint32_t max_sge, PyObject *wrs, const struct post_recv_verb *verb,
+                   post_explain explain)
+{
+    struct ibv_recv_wr stack_wr[STACK_WRS], *wr = stack_wr;
+    struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
+    struct requests requests;
+    Py_ssize_t sges;
+    int result = -1;
+
+    if (requests_open(&requests, wrs, self->state->types[CORE_TYPE_RECV_WR]) < 0)
+        return -1;
+    if (core_check_open(self, "post_recv") < 0)
+        goto done;
+    if (!requests.count) {
+        result = 0;
+        goto done;
+    }
+    sges = count_recv_sges(self->state, &requests);
+    if (sges < 0)
+        goto done;
+    if (requests.count > STACK_WRS || sges > STACK_SGES) {
+        wr = allocate_chain(sizeof *wr, requests.count, sges, &sge);
+        if (!wr)
+            goto done;
+    }
+    result = post_recv_chain(self, max_sge, &requests, wr, sge, verb, explain);
+    if (wr != stack_wr)
+        free(wr);
+done:
+    requests_close(&requests);
+    return result;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs. See qp.h. */
+#include "qp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+#include "context.h"
+#include "cq.h"
+#include "error.h"
+#include "qp_attr.h"
+#include "verbs.h"
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static int qp_destroy(struct core_object *self)
+{
+    struct core_context *context = core_context_of(self);
+    int err;
+
+    core_events_hold(&context->async);
+    err = verbs_errno(verbs.destroy_qp(self->handle));
+    core_events_release(&context->async);
+    return err;
+}
+
+static void qp_release(struct core_object *self, void *handle)
+{
+    struct core_context *context = core_context_of(self);
+
+    if (!handle)
+        return;
+    core_context_remove(context, core_pointer_key(handle), self);
+    core_context_remove(context, core_qp_num_key(((struct core_qp *)self)->qp_num), self);
+}
+
+static const struct core_kind qp_kind = {CORE_KIND_QP, "QP", "ibv_destroy_qp", qp_destroy, NULL, qp_release};
+
+PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    (void)args;
+    (void)kwargs;
+    return core_no_constructor(type, "PD.create_qp()");
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+/* One of the objects that an init attribute names, borrowed from the PD's context; None gives NULL if it may. */
+static int read_parent(struct core_object *pd, PyObject *init, enum core_name name, enum core_type type,
+                       const char *text, bool may_lack, const char *method, struct core_object **ret)
+{
+    PyObject *value = PyObject_GetAttr(init, pd->state->names[name]);
+    struct core_object *object = (struct core_object *)value;
+
+    *ret = NULL;
+    if (!value) {
+        if (!may_lack || !PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+        return 0;
+    }
+    if (value == Py_None && may_lack) {
+        Py_DECREF(value);
+        return 0;
+    }
+    if (core_check_argument(pd->state, value, type, text, type == CORE_TYPE_CQ ? "a CQ" : "an SRQ or None", method) < 0)
+        goto err_value;
+    if (core_context_of(object) != core_context_of(pd)) {
+        PyErr_Format(PyExc_ValueError, "%s belongs to another Context than the PD", text);
+        goto err_value;
+    }
+    *ret = object; /* a new reference */
+    return 0;
+
+err_value:
+    Py_DECREF(value);
+    return -1;
+}
+
+static int read_number(struct core_state *state, PyObject *init, enum core_name name, const char *text, uint32_t *ret)
+{
+    PyObject *value = PyObject_GetAttr(init, state->names[name]);
+    int failed = value ? core_u32(state, value, text, ret) : -1;
+
+    Py_XDECREF(value);
+    return failed;
+}
+
+static int read_truth(struct core_state *state, PyObject *init, enum core_name name, int *ret)
+{
+    PyObject *value = PyObject_GetAttr(init, state->names[name]);
+
+    *ret = value ? PyObject_IsTrue(value) : -1;
+    Py_XDECREF(value);
+    return *ret < 0 ? -1 : 0;
+}
+
+static int read_sizes(struct core_state *state, PyObject *init, struct ibv_qp_cap *ret)
+{
+    if (read_number(state, init, CORE_NAME_max_send_wr, "max_send_wr", &ret->max_send_wr) < 0 ||
+        read_number(state, init, CORE_NAME_max_recv_wr, "max_recv_wr", &ret->max_recv_wr) < 0 ||
+        read_number(state, init, CORE_NAME_max_send_sge, "max_send_sge", &ret->max_send_sge) < 0 ||
+        read_number(state, init, CORE_NAME_max_recv_sge, "max_recv_sge", &ret->max_recv_sge) < 0 ||
+        read_number(state, init, CORE_NAME_max_inline_data, "max_inline_data", &ret->max_inline_data) < 0)
+        return -1;
+    return 0;
+}
+
+struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, struct ibv_qp_init_attr *ret_init,
+                            const char *method)
+{
+    struct core_object *send_cq = NULL, *recv_cq = NULL, *srq = NULL;
+    struct core_state *state = pd->state;
+    struct core_qp *self = NULL;
+    uint32_t qp_type;
+
+    memset(ret_init, 0, sizeof *ret_init);
+    if (read_number(state, init, CORE_NAME_qp_type, "qp_type", &qp_type) < 0 ||
+        read_sizes(state, init, &ret_init->cap) < 0 ||
+        read_truth(state, init, CORE_NAME_sq_sig_all, &ret_init->sq_sig_all) < 0 ||
+        read_parent(pd, init, CORE_NAME_send_cq, CORE_TYPE_CQ, "send_cq", false, method, &send_cq) < 0 ||
+        read_parent(pd, init, CORE_NAME_recv_cq, CORE_TYPE_CQ, "recv_cq", false, method, &recv_cq) < 0 ||
+        read_parent(pd, init, CORE_NAME_srq, CORE_TYPE_SRQ, "srq", true, method, &srq) < 0)
+        goto done;
+    ret_init->qp_type = (enum ibv_qp_type)qp_type;
+    if (srq) { /* the receives are the SRQ's */
+        ret_init->cap.max_recv_wr = 0;
+        ret_init->cap.max_recv_sge = 0;
+    }
+
+    self = (struct core_qp *)core_object_new(state, pd->module, CORE_TYPE_QP, &qp_kind);
+    if (!self)
+        goto done;
+    core_object_add_parent(&self->base, pd);
+    core_object_add_parent(&self->base, send_cq);
+    core_object_add_parent(&self->base, recv_cq);
+    if (srq)
+        core_object_add_parent(&self->base, srq);
+    self->send_cq = send_cq;
+    self->recv_cq = recv_cq;
+    self->srq = srq;
+done:
+    Py_XDECREF(send_cq);
+    Py_XDECREF(recv_cq);
+    Py_XDECREF(srq);
+    return self;
+}
+
+int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const char *method)
+{
+    if (core_object_begin(&self->base, method) < 0) {
+        Py_DECREF(self);
+        return -1;
+    }
+    if (core_context_reserve(core_context_of(&self->base), 2) < 0) {
+        core_object_finish(&self->base, NULL);
+        return -1;
+    }
+    init->send_cq = self->send_cq->handle;
+    init->recv_cq = self->recv_cq->handle;
+    init->srq = self->srq ? self->srq->handle : NULL;
+    return 0;
+}
+
+static void append_excess(char *text, size_t size, const char *name, uint32_t asked, const char *limit_name,
+                          uint32_t limit)
+{
+    size_t used = strlen(text);
+
+    if (asked > limit)
+        snprintf(text + used, size - used, "%s%s=%u is over the device's %s=%u", used ? ", " : "", name, asked,
+                 limit_name, limit);
+}
+
+static PyObject *raise_not_created(struct core_context *context, int err, const char *verb,
+                                   const struct ibv_qp_init_attr *init)
+{
+    struct ibv_device_attr limits;
+    char text[320] = "";
+
+    if (core_context_limits(context, &limits)) {
+        append_excess(text, sizeof text, "max_send_wr", init->cap.max_send_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
+        append_excess(text, sizeof text, "max_recv_wr", init->cap.max_recv_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
+        append_excess(text, sizeof text, "max_send_sge", init->cap.max_send_sge, "max_sge", (uint32_t)limits.max_sge);
+        append_excess(text, sizeof text, "max_recv_sge", init->cap.max_recv_sge, "max_sge", (uint32_t)limits.max_sge);
+    }
+    if (*text)
+        return core_raise(context->base.state, err, verb, text);
+    return core_raise_format(context->base.state, err, verb,
+                             "qp_type=%d, max_send_wr=%u, max_recv_wr=%u, max_send_sge=%u, max_recv_sge=%u, "
+                             "max_inline_data=%u",
+                             (int)init->qp_type, init->cap.max_send_wr, init->cap.max_recv_wr, init->cap.max_send_sge,
+                             init->cap.max_recv_sge, init->cap.max_inline_data);
+}
+
+PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb,
+                         const struct ibv_qp_init_attr *init)
+{
+    struct core_context *context = core_context_of(&self->base);
+
+    if (!qp) {
+        core_context_unreserve(context, 2);
+        Py_INCREF(context); /* the object may hold the last reference */
+        core_object_finish(&self->base, NULL);
+        raise_not_created(context, err, verb, init);
+        Py_DECREF(context);
+        return NULL;
+    }
+
+    self->limits = (struct wr_limits){
+        .qp_type = init->qp_type,
+        .max_send_wr = init->cap.max_send_wr,
+        .max_recv_wr = init->cap.max_recv_wr,
+        .max_send_sge = init->cap.max_send_sge,
+        .max_recv_sge = init->cap.max_recv_sge,
+        .max_inline_data = init->cap.max_inline_data,
+    };
+    self->sq_sig_all = init->sq_sig_all;
+    self->qp_num = qp->qp_num;
+    core_object_finish(&self->base, qp);
+    core_context_put(context, core_pointer_key(qp), &self->base);
+    core_context_put(context, core_qp_num_key(self->qp_num), &self->base);
+    return (PyObject *)self;
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+
+int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask, const char *method)
+{
+    struct ibv_qp *qp = self->base.handle;
+    uint32_t from;
+    char with[320];
+    int err;
+
+    if (core_enter(&self->base, method) < 0)
+        return -1;
+    from = qp->state;
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    err = verbs_errno(verbs.modify_qp(qp, attr, (int)mask));
+    Py_END_ALLOW_THREADS
+    if (!err && (mask & IBV_QP_PORT))
+        self->port_num = attr->port_num;
+    core_exit(&self->base);
+    if (!err)
+        return 0;
+
+    core_qp_mask_text(mask, with, sizeof with);
+    if (mask & IBV_QP_STATE)
+        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x, from %s to %s with %s", self->qp_num,
+                          core_qp_state_name(from), core_qp_state_name(attr->qp_state), with);
+    else
+        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x in %s, with %s", self->qp_num,
+                          core_qp_state_name(from), with);
+    return -1;
+}
+
+int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_attr, struct ibv_qp_init_attr *ret_init,
+                  const char *method)
+{
+    int err;
+
+    memset(ret_attr, 0, sizeof *ret_attr);
+    memset(ret_init, 0, sizeof *ret_init);
+    if (core_enter(&self->base, method) < 0)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    err = verbs_errno(verbs.query_qp(self->base.handle, ret_attr, (int)mask, ret_init));
+    Py_END_ALLOW_THREADS
+    core_exit(&self->base);
+    if (!err)
+        return 0;
+    core_raise_format(self->base.state, err, "ibv_query_qp", "QP 0x%x", self->qp_num);
+    return -1;
+}
+
+/* ---- posting ----------------------------------------------------------------------------------------------------- */
+
+static void explain(struct core_object *self, uint32_t depth, const char *queue, const char *limit, int err, char *text,
+                    size_t size)
+{
+    const struct ibv_qp *qp = self->handle;
+
+    if (!qp) /* closed by another thread since */
+        return;
+    if (err == ENOMEM || err == ENOSPC)
+        snprintf(text, size, ": the %s queue is full; it was granted %s=%u", queue, limit, depth);
+    else
+        snprintf(text, size, "; QP 0x%x was last known to be in state %s", ((struct core_qp *)self)->qp_num,
+                 core_qp_state_name(qp->state));
+}
+
+static void explain_send(struct core_object *self, int err, char *text, size_t size)
+{
+    explain(self, ((struct core_qp *)self)->limits.max_send_wr, "send", "max_send_wr", err, text, size);
+}
+
+static void explain_recv(struct core_object *self, int err, char *text, size_t size)
+{
+    explain(self, ((struct core_qp *)self)->limits.max_recv_wr, "receive", "max_recv_wr", err, text, size);
+}
+
+static int call_post_send(void *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+    return ibv_post_send(qp, wr, bad_wr);
+}
+
+static int call_post_recv(void *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    return ibv_post_recv(qp, wr, bad_wr);
+}
+
+static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_NAME_wrs}};
+static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
+static const struct post_send_verb post_send_verb = {"ibv_post_send", call_post_send};
+static const struct post_recv_verb post_recv_verb = {"ibv_post_recv", call_post_recv};
+
+PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_qp *self = (struct core_qp *)op;
+    PyObject *wrs;
+
+    if (core_parse(self->base.state, &post_send_params, args, nargs, kwnames, &wrs) < 0 ||
+        core_post_send(&self->base, &self->limits, wrs, &post_send_verb, explain_send) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_qp *self = (struct core_qp *)op;
+    PyObject *wrs;
+
+    if (core_parse(self->base.state, &post_recv_params, args, nargs, kwnames, &wrs) < 0)
+        return NULL;
+    if (self->srq)
+        return core_raise(self->base.state, EINVAL, "QP.post_recv", "this QP receives from its SRQ: post there");
+    if (core_post_recv(&self->base, self->limits.max_recv_sge, wrs, &post_recv_verb, explain_recv) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
+
+PyObject *core_qp_get_state(PyObject *op, void *ignored)
+{
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+
+    (void)ignored;
+    if (core_qp_query((struct core_qp *)op, IBV_QP_STATE, &attr, &init, "state") < 0)
+        return NULL;
+    return PyLong_FromLong(attr.qp_state);
+}
+
+PyObject *core_qp_get_qp_num(PyObject *op, void *ignored)
+{
+    struct core_qp *self = (struct core_qp *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "qp_num") < 0 ? NULL : PyLong_FromUnsignedLong(self->qp_num);
+}
+
+PyObject *core_qp_get_qp_type(PyObject *op, void *ignored)
+{
+    struct core_qp *self = (struct core_qp *)op;
+
+    (void)ignored;
+    return core_check_open(&self->base, "qp_type") < 0 ? NULL : PyLong_FromUnsignedLong(self->limits.qp_type);
+}
+
+static PyObject *get_object(struct core_object *object)
+{
+    if (!object)
+        Py_RETURN_NONE;
+    Py_INCREF(object);
+    return (PyObject *)object;
+}
+
+PyObject *core_qp_get_send_cq(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return get_object(((struct core_qp *)self)->send_cq);
+}
+
+PyObject *core_qp_get_recv_cq(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return get_object(((struct core_qp *)self)->recv_cq);
+}
+
+PyObject *core_qp_get_srq(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return get_object(((struct core_qp *)self)->srq);
+}
+
+PyObject *core_qp_repr(PyObject *op)
+{
+    struct core_qp *self = (struct core_qp *)op;
+    static const char *const types[] = {[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD"};
+    uint32_t type = self->limits.qp_type;
+    const char *name = type < sizeof types / sizeof *types && types[type] ? types[type] : NULL;
+
+    return PyUnicode_FromFormat("<QP 0x%x %s%s>", self->qp_num, name ? name : "of another type",
+                                self->base.handle ? "" : ", closed");
+}

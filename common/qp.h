@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * QP: a queue pair. Keeps what it was granted, so that requests can be checked before they are posted. The class is
+ * the module's: how a QP is made and taken through its states differs; posting, queries and life are shared.
+ */
+#ifndef CORE_QP_H
+#define CORE_QP_H
+
+#include <infiniband/verbs.h>
+
+#include "object.h"
+#include "post.h"
+#include "wr.h"
+
+struct core_qp {
+    struct core_object base;
+    struct core_object *send_cq; /* these three are held as parents */
+    struct core_object *recv_cq;
+    struct core_object *srq; /* NULL where it has receives of its own */
+    struct wr_limits limits;
+    uint32_t qp_num;
+    uint8_t port_num; /* from the last modify that named one */
+    bool sq_sig_all;
+};
+
+static inline struct ibv_qp *core_qp_handle(const struct core_qp *self)
+{
+    return self->base.handle;
+}
+
+/* ---- for the module's own way of making one: new, fill in init_attr, begin, its verb, finish ----------------------- */
+
+/* A QP without a handle in a PD, with the queues that `init` names (read by attribute), checked. */
+struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, struct ibv_qp_init_attr *ret_init,
+                            const char *method);
+
+/* Holds its parents, puts their handles into `init`, and keeps room in the map. Returns 0; or -1, and it is gone. */
+int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const char *method);
+
+/* Takes the handle (NULL: the verb failed with `err`, which is raised with what the device would have granted). */
+PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb,
+                         const struct ibv_qp_init_attr *init);
+
+/* ---- states ---------------------------------------------------------------------------------------------------------- */
+
+/* ibv_modify_qp without the GIL; on failure the error says from which state to which, and with what. 0 or -1. */
+int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask, const char *method);
+
+/* ibv_query_qp without the GIL. Returns 0, or -1 with an exception. */
+int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_attr, struct ibv_qp_init_attr *ret_init,
+                  const char *method);
+
+/* ---- rows for the module's class ------------------------------------------------------------------------------------- */
+
+PyObject *core_qp_method_post_send(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+PyObject *core_qp_method_post_recv(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+PyObject *core_qp_get_state(PyObject *self, void *ignored);
+PyObject *core_qp_get_qp_num(PyObject *self, void *ignored);
+PyObject *core_qp_get_qp_type(PyObject *self, void *ignored);
+PyObject *core_qp_get_send_cq(PyObject *self, void *ignored);
+PyObject *core_qp_get_recv_cq(PyObject *self, void *ignored);
+PyObject *core_qp_get_srq(PyObject *self, void *ignored);
+PyObject *core_qp_repr(PyObject *self);
+PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+
+#define CORE_QP_POST_SEND_METHOD                                                                                       \
+    CORE_METHOD("post_send", core_qp_method_post_send,                                                                 \
+                "post_send($self, wrs)\n--\n\n"                                                                        \
+                "Post one SendWR, or every one of an iterable, to the send queue. ibv_post_send.")
+#define CORE_QP_POST_RECV_METHOD                                                                                       \
+    CORE_METHOD("post_recv", core_qp_method_post_recv,                                                                 \
+                "post_recv($self, wrs)\n--\n\n"                                                                        \
+                "Post one RecvWR, or every one of an iterable, to the receive queue. ibv_post_recv.")
+
+#define CORE_QP_GETSET                                                                                                 \
+    {"state", core_qp_get_state, NULL, "The state it is in, asked of the device: a QPState value.", NULL},             \
+        {"qp_num", core_qp_get_qp_num, NULL, "The number that a peer names it by.", NULL},                             \
+        {"qp_type", core_qp_get_qp_type, NULL, "The transport, a QPType value.", NULL},                                \
+        {"send_cq", core_qp_get_send_cq, NULL, "The CQ of its sends.", NULL},                                          \
+        {"recv_cq", core_qp_get_recv_cq, NULL, "The CQ of its receives.", NULL},                                       \
+        {"pd", core_object_get_parent, NULL, "The PD it belongs to.", NULL}
+#define CORE_QP_SRQ_ROW {"srq", core_qp_get_srq, NULL, "The SRQ it receives from, or None.", NULL}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The fields of struct ibv_qp_attr. See qp_attr.h. */
+#include "qp_attr.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ah_attr.h"
+#include "args.h"
+#include "field.h"
+#include "qp_cap.h"
+
+/* Offsets are those of the C structure itself, not of an object. */
+static const struct core_field fields[] = {
+#define QP_ATTR_FIELD(name)                                                                                            \
+    {#name, offsetof(struct ibv_qp_attr, name), sizeof(((struct ibv_qp_attr *)0)->name), CORE_FIELD_UNSIGNED,          \
+     UINT64_MAX >> (64 - 8 * sizeof(((struct ibv_qp_attr *)0)->name))}
+    QP_ATTR_FIELD(qp_state),
+    QP_ATTR_FIELD(cur_qp_state),
+    QP_ATTR_FIELD(path_mtu),
+    QP_ATTR_FIELD(path_mig_state),
+    QP_ATTR_FIELD(qkey),
+    QP_ATTR_FIELD(rq_psn),
+    QP_ATTR_FIELD(sq_psn),
+    QP_ATTR_FIELD(dest_qp_num),
+    QP_ATTR_FIELD(qp_access_flags),
+    QP_ATTR_FIELD(pkey_index),
+    QP_ATTR_FIELD(alt_pkey_index),
+    QP_ATTR_FIELD(en_sqd_async_notify),
+    QP_ATTR_FIELD(sq_draining),
+    QP_ATTR_FIELD(max_rd_atomic),
+    QP_ATTR_FIELD(max_dest_rd_atomic),
+    QP_ATTR_FIELD(min_rnr_timer),
+    QP_ATTR_FIELD(port_num),
+    QP_ATTR_FIELD(timeout),
+    QP_ATTR_FIELD(retry_cnt),
+    QP_ATTR_FIELD(rnr_retry),
+    QP_ATTR_FIELD(alt_port_num),
+    QP_ATTR_FIELD(alt_timeout),
+    QP_ATTR_FIELD(rate_limit),
+#undef QP_ATTR_FIELD
+};
+
+#define FIELD_COUNT (sizeof fields / sizeof *fields)
+
+static int set_ah_attr(struct core_state *state, struct ibv_ah_attr *attr, const char *name, PyObject *value)
+{
+    if (!core_is(state, value, CORE_TYPE_AH_ATTR)) {
+        core_raise_type(name, "an AHAttr", value);
+        return -1;
+    }
+    if (core_ah_attr_check(&((struct core_ah_attr *)value)->attr, name) < 0)
+        return -1;
+    *attr = ((struct core_ah_attr *)value)->attr;
+    return 0;
+}
+
+int core_qp_attr_set(struct core_state *state, struct ibv_qp_attr *attr, PyObject *name, PyObject *value)
+{
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (PyUnicode_CompareWithASCIIString(name, fields[i].name) == 0)
+            return core_field_store(state, (PyObject *)attr, &fields[i], value);
+
+    if (PyUnicode_CompareWithASCIIString(name, "ah_attr") == 0)
+        return set_ah_attr(state, &attr->ah_attr, "ah_attr", value);
+    if (PyUnicode_CompareWithASCIIString(name, "alt_ah_attr") == 0)
+        return set_ah_attr(state, &attr->alt_ah_attr, "alt_ah_attr", value);
+    if (PyUnicode_CompareWithASCIIString(name, "cap") == 0) {
+        if (!core_is(state, value, CORE_TYPE_QP_CAP)) {
+            core_raise_type("cap", "a QPCap", value);
+            return -1;
+        }
+        attr->cap = *core_qp_cap_get(value);
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError, "struct ibv_qp_attr has no field %R", name);
+    return -1;
+}
+
+static int put_ah_attr(struct core_state *state, PyObject *dict, const char *name, const struct ibv_ah_attr *attr)
+{
+    struct core_ah_attr *object = (struct core_ah_attr *)core_record_alloc(state, CORE_TYPE_AH_ATTR);
+    int failed;
+
+    if (!object)
+        return -1;
+    object->attr = *attr;
+    failed = PyDict_SetItemString(dict, name, (PyObject *)object);
+    Py_DECREF(object);
+    return failed;
+}
+
+PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr)
+{
+    PyObject *dict = PyDict_New();
+
+    for (size_t i = 0; dict && i < FIELD_COUNT; i++) {
+        PyObject *value = core_field_get((PyObject *)attr, (void *)&fields[i]);
+        if (!value || PyDict_SetItemString(dict, fields[i].name, value) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    if (dict && (put_ah_attr(state, dict, "ah_attr", &attr->ah_attr) < 0 ||
+                 put_ah_attr(state, dict, "alt_ah_attr", &attr->alt_ah_attr) < 0))
+        Py_CLEAR(dict);
+    return dict;
+}
+
+const char *core_qp_state_name(uint32_t qp_state)
+{
+    static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+    return qp_state < sizeof names / sizeof *names ? names[qp_state] : "?";
+}
+
+void core_qp_mask_text(uint32_t mask, char *text, size_t size)
+{
+    static const char *const names[] = {
+        "STATE",     "CUR_STATE",        "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS",       "PKEY_INDEX",     "PORT", "QKEY",
+        "AV",        "PATH_MTU",         "TIMEOUT",             "RETRY_CNT",          "RNR_RETRY",      "RQ_PSN",
+        "MAX_QP_RD_ATOMIC", "ALT_PATH",  "MIN_RNR_TIMER",       "SQ_PSN",             "MAX_DEST_RD_ATOMIC",
+        "PATH_MIG_STATE",   "CAP",       "DEST_QPN"};
+    size_t used = 0;
+
+    *text = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof *names && used < size; i++)
+        if (mask & 1u << i)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", names[i]);
+}

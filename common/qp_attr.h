@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* struct ibv_qp_attr: its fields by name, for modify() and query(), and words for states and masks. */
+#ifndef CORE_QP_ATTR_H
+#define CORE_QP_ATTR_H
+
+#include <infiniband/verbs.h>
+
+#include "state.h"
+
+/* Sets one field by its name. Returns 0; -1 with TypeError for a name that the structure does not have. */
+int core_qp_attr_set(struct core_state *state, struct ibv_qp_attr *attr, PyObject *name, PyObject *value);
+
+/* Every field as a dictionary (address vectors as AHAttr), without cap. */
+PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr);
+
+/* "RTR" for IBV_QPS_RTR; "?" for what is none. */
+const char *core_qp_state_name(uint32_t qp_state);
+
+/* "STATE|PORT" for a mask of IBV_QP_ bits; what fits is written. */
+void core_qp_mask_text(uint32_t mask, char *text, size_t size);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The SGE class. See sge.h. */
+#include "sge.h"
+
+#include <errno.h>
+
+#include "args.h"
+#include "error.h"
+#include "field.h"
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static PyObject *sge_alloc(PyTypeObject *type, PyObject *owner, struct core_mr *mr)
+{
+    struct core_sge *self = (struct core_sge *)PyType_GenericAlloc(type, 0);
+
+    if (self) {
+        Py_XINCREF(owner);
+        self->owner = owner;
+        Py_XINCREF(mr);
+        self->mr = mr;
+    }
+    return (PyObject *)self;
+}
+
+PyObject *core_sge_new(struct core_state *state, struct core_mr *mr, uint64_t addr, uint32_t length)
+{
+    struct core_sge *self = (struct core_sge *)sge_alloc(state->types[CORE_TYPE_SGE], (PyObject *)mr, mr);
+
+    if (self)
+        self->sge = (struct ibv_sge){addr, length, core_mr_handle(mr)->lkey};
+    return (PyObject *)self;
+}
+
+/* What an object gives as a memory region. */
+struct region {
+    uint64_t addr;
+    uint64_t length;
+    uint32_t lkey;
+    PyObject *mr; /* new reference to the MR of ours that stands behind it, or NULL */
+};
+
+static int read_attribute(struct core_state *state, PyObject *object, enum core_name name, const char *text,
+                          uint64_t most, uint64_t *ret)
+{
+    PyObject *value = PyObject_GetAttr(object, state->names[name]);
+    int failed = value ? core_integer(state, value, text, 0, most, ret) : -1;
+
+    Py_XDECREF(value);
+    return failed;
+}
+
+/* Anything with addr, length and lkey; one that wraps an MR of ours says so with its `mr`. */
+static int region_of_object(struct core_state *state, PyObject *target, struct region *ret)
+{
+    uint64_t lkey;
+
+    if (read_attribute(state, target, CORE_NAME_addr, "target.addr", UINT64_MAX, &ret->addr) < 0 ||
+        read_attribute(state, target, CORE_NAME_length, "target.length", UINT64_MAX, &ret->length) < 0 ||
+        read_attribute(state, target, CORE_NAME_lkey, "target.lkey", UINT32_MAX, &lkey) < 0) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
+            PyErr_Clear();
+            core_raise_type("target", "an MR, an address, or an object with addr, length and lkey", target);
+        }
+        return -1;
+    }
+    ret->lkey = (uint32_t)lkey;
+
+    ret->mr = PyObject_GetAttr(target, state->names[CORE_NAME_mr]);
+    if (!ret->mr) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            return -1;
+        PyErr_Clear();
+    } else if (!core_is(state, ret->mr, CORE_TYPE_MR)) {
+        Py_CLEAR(ret->mr);
+    }
+    return 0;
+}
+
+static int region_of_mr(struct core_mr *mr, struct region *ret)
+{
+    if (core_check_open(&mr->base, "sge") < 0)
+        return -1;
+    Py_INCREF(mr);
+    *ret = (struct region){mr->addr, mr->length, core_mr_handle(mr)->lkey, (PyObject *)mr};
+    return 0;
+}
+
+static const struct core_params new_params = {
+    "SGE", 4, 2, {CORE_NAME_target, CORE_NAME_length, CORE_NAME_lkey, CORE_NAME_offset}};
+
+static PyObject *sge_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct core_state *state = core_state_of(type);
+    struct region region = {0, UINT64_MAX, 0, NULL};
+    PyObject *values[4], *target, *self = NULL;
+    uint32_t length, lkey = 0;
+    uint64_t offset = 0;
+    int failed;
+
+    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0 ||
+        core_u32(state, values[1], "length", &length) < 0 ||
+        (values[2] && core_u32(state, values[2], "lkey", &lkey) < 0) ||
+        (values[3] && core_u64(state, values[3], "offset", &offset) < 0))
+        return NULL;
+
+    target = values[0];
+    if (PyIndex_Check(target)) {
+        failed = core_u64(state, target, "target", &region.addr);
+        region.lkey = lkey;
+        target = NULL;
+    } else {
+        failed = core_is(state, target, CORE_TYPE_MR) ? region_of_mr((struct core_mr *)target, &region)
+                                                      : region_of_object(state, target, &region);
+        if (!failed && lkey && lkey != region.lkey) {
+            PyErr_Format(PyExc_ValueError, "lkey comes from the region (0x%x); 0x%x was given", region.lkey, lkey);
+            failed = -1;
+        }
+        if (!failed)
+            failed = core_mr_check_range(state, region.length, offset, length);
+    }
+    if (!failed && region.addr + offset < region.addr) {
+        core_raise_range_format(state, "target 0x%llx + offset %llu is beyond the 64-bit address space",
+                                (unsigned long long)region.addr, (unsigned long long)offset);
+        failed = -1;
+    }
+
+    if (!failed)
+        self = sge_alloc(type, target, (struct core_mr *)region.mr);
+    if (self)
+        ((struct core_sge *)self)->sge = (struct ibv_sge){region.addr + offset, length, region.lkey};
+    Py_XDECREF(region.mr);
+    return self;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static int sge_traverse(PyObject *op, visitproc visit, void *arg)
+{
+    struct core_sge *self = (struct core_sge *)op;
+
+    Py_VISIT(self->owner);
+    Py_VISIT(self->mr);
+    Py_VISIT(Py_TYPE(op));
+    return 0;
+}
+
+static int sge_clear(PyObject *op)
+{
+    struct core_sge *self = (struct core_sge *)op;
+
+    Py_CLEAR(self->owner);
+    Py_CLEAR(self->mr);
+    return 0;
+}
+
+static void sge_dealloc(PyObject *op)
+{
+    PyObject_GC_UnTrack(op);
+    sge_clear(op);
+    core_value_dealloc(op);
+}
+
+/* ---- use --------------------------------------------------------------------------------------------------------- */
+
+static void replace(PyObject **slot, PyObject *list)
+{
+    PyObject *old = *slot;
+
+    *slot = list;
+    Py_XDECREF(old);
+}
+
+int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value)
+{
+    PyObject *list = value == Py_None ? PyList_New(0) : PySequence_List(value);
+
+    if (!list)
+        return -1;
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        if (!core_is(state, PyList_GetItem(list, i), CORE_TYPE_SGE)) {
+            core_raise_type("every item of sg_list", "an SGE", PyList_GetItem(list, i));
+            Py_DECREF(list);
+            return -1;
+        }
+    }
+    replace(slot, list);
+    return 0;
+}
+
+int core_sg_list_set(PyObject **slot, PyObject *value)
+{
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "sg_list cannot be deleted");
+        return -1;
+    }
+    if (!PyList_Check(value)) {
+        core_raise_type("sg_list", "a list", value);
+        return -1;
+    }
+    Py_INCREF(value);
+    replace(slot, value);
+    return 0;
+}
+
+PyObject *core_sg_list_get(PyObject *list)
+{
+    if (!list)
+        return PyList_New(0);
+    Py_INCREF(list);
+    return list;
+}
+
+Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method)
+{
+    Py_ssize_t count = core_sg_list_size(list);
+
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyList_GetItem(list, i);
+        struct core_sge *entry = (struct core_sge *)item;
+
+        if (Py_TYPE(item) != state->types[CORE_TYPE_SGE] && !core_is(state, item, CORE_TYPE_SGE)) {
+            PyErr_Format(PyExc_TypeError, "sg_list[%zd] must be an SGE, not %R", i, (PyObject *)Py_TYPE(item));
+            return -1;
+        }
+        if (entry->mr && entry->mr->base.open_in != core_generation) {
+            core_raise_format(state, EBADF, method, "sg_list[%zd] is in an MR that is closed", i);
+            return -1;
+        }
+        sge[i] = entry->sge;
+    }
+    return count;
+}
+
+static const struct core_field fields[] = {
+    CORE_FIELD(core_sge, sge.addr, "addr"),
+    CORE_FIELD(core_sge, sge.length, "length"),
+    CORE_FIELD(core_sge, sge.lkey, "lkey"),
+};
+
+static PyObject *sge_get_owner(PyObject *self, void *ignored)
+{
+    PyObject *owner = ((struct core_sge *)self)->owner;
+
+    (void)ignored;
+    if (!owner)
+        Py_RETURN_NONE;
+    Py_INCREF(owner);
+    return owner;
+}
+
+static PyObject *sge_repr(PyObject *op)
+{
+    const struct ibv_sge *sge = &((struct core_sge *)op)->sge;
+
+    return PyUnicode_FromFormat("SGE(0x%llx, %u, 0x%x)", (unsigned long long)sge->addr, sge->length, sge->lkey);
+}
+
+static PyGetSetDef sge_getset[] = {
+    {"addr", core_field_get, core_field_set, "The address, in the region's terms.", (void *)&fields[0]},
+    {"length", core_field_get, core_field_set, "The length in bytes, at most 2**32 - 1.", (void *)&fields[1]},
+    {"lkey", core_field_get, core_field_set, "The region's key for local access.", (void *)&fields[2]},
+    {"owner", sge_get_owner, NULL, "The MR it was cut from, or what serves as one; None for a plain address.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot sge_slots[] = {
+    {Py_tp_doc, "SGE(target, length, lkey=0, offset=0)\n--\n\n"
+                "A piece of memory for a request: of an MR, which it keeps alive, or at an address. struct ibv_sge."},
+    {Py_tp_new, sge_new},
+    {Py_tp_dealloc, sge_dealloc},
+    {Py_tp_traverse, sge_traverse},
+    {Py_tp_clear, sge_clear},
+    {Py_tp_repr, sge_repr},
+    {Py_tp_getset, sge_getset},
+    {0, NULL},
+};
+
+const PyType_Spec core_sge_spec = {
+    .basicsize = sizeof(struct core_sge),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = sge_slots,
+};

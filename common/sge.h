@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SGE: one piece of memory of a request: the C structure, and the region that it was cut from, which it keeps alive.
+ */
+#ifndef CORE_SGE_H
+#define CORE_SGE_H
+
+#include <infiniband/verbs.h>
+
+#include "mr.h"
+#include "state.h"
+
+struct core_sge {
+    PyObject_HEAD
+    struct ibv_sge sge;
+    PyObject *owner;    /* what it was made from: an MR or what serves as one; NULL for a plain address */
+    struct core_mr *mr; /* the region behind the owner, held by it or by us; NULL where there is none of ours */
+};
+
+extern const PyType_Spec core_sge_spec;
+
+/* An SGE for a range of a region that has been checked. */
+PyObject *core_sge_new(struct core_state *state, struct core_mr *mr, uint64_t addr, uint32_t length);
+
+/* A request's list: a copy of any iterable of SGEs (None: an empty list), or a list that is taken as it is. 0 or -1. */
+int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value);
+int core_sg_list_set(PyObject **slot, PyObject *value);
+
+/* A request's list for its attribute: a new reference. A request that the collector has cleared has an empty one. */
+PyObject *core_sg_list_get(PyObject *list);
+
+/* How many entries a request's list has; NULL, what the collector leaves, has none. */
+static inline Py_ssize_t core_sg_list_size(PyObject *list)
+{
+    return list ? PyList_Size(list) : 0;
+}
+
+/*
+ * Copies the entries of a request's list to `sge`, which has room for the list's size. Runs no code of the caller's.
+ * Returns how many; -1 with an exception for an entry that is no SGE or whose region is closed (EBADF).
+ */
+Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of libibverbs and the calls that verbs.h would make through an exported symbol. See verbs.h. */
+#include "verbs.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "loader.h"
+
+#define VERBS_SONAME "libibverbs.so.1"
+
+/* Bits that a library or kernel may ignore (IBV_ACCESS_OPTIONAL_RANGE of newer headers). */
+#define VERBS_ACCESS_OPTIONAL 0x3ff00000u
+
+struct verbs verbs;
+
+static const struct loader_symbol verbs_symbols[] = {
+#define REQUIRED(name, since) {"ibv_" #name, offsetof(struct verbs, name), true, since},
+#define OPTIONAL(name, since) {"ibv_" #name, offsetof(struct verbs, name), false, since},
+    VERBS_SYMBOLS(REQUIRED, OPTIONAL)
+#undef REQUIRED
+#undef OPTIONAL
+};
+
+int verbs_load(char *reason, size_t reason_size)
+{
+    static bool loaded;
+    struct verbs table;
+    void *handle;
+
+    if (loaded)
+        return 0;
+
+    handle = loader_open(VERBS_SONAME, reason, reason_size);
+    if (!handle)
+        return -1;
+
+    if (loader_bind(handle, &table, verbs_symbols, sizeof verbs_symbols / sizeof *verbs_symbols, reason, reason_size))
+        return -1;
+
+    verbs = table;
+    loaded = true;
+    return 0;
+}
+
+const char *verbs_since(const char *name)
+{
+    for (size_t i = 0; i < sizeof verbs_symbols / sizeof *verbs_symbols; i++)
+        if (strcmp(verbs_symbols[i].name, name) == 0)
+            return verbs_symbols[i].since;
+    return "?";
+}
+
+int verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *ret_attr)
+{
+    struct verbs_context *vctx = verbs_get_ctx_op(context, query_port);
+    struct ibv_port_attr attr;
+    int err;
+
+    memset(&attr, 0, sizeof attr);
+    if (vctx)
+        err = vctx->query_port(context, port_num, &attr, sizeof attr);
+    else /* its prototype is that of the 48-byte structure which ours begins with */
+        err = verbs.query_port(context, port_num, (struct _compat_ibv_port_attr *)&attr);
+    if (err)
+        return verbs_errno(err);
+
+    *ret_attr = attr;
+    return 0;
+}
+
+struct ibv_mr *verbs_reg_mr(struct ibv_pd *pd, uint64_t addr, size_t length, unsigned access)
+{
+    void *start = (void *)(uintptr_t)addr;
+
+    if (verbs.reg_mr_iova2)
+        return verbs.reg_mr_iova2(pd, start, length, addr, access);
+    return verbs.reg_mr(pd, start, length, (int)(access & ~VERBS_ACCESS_OPTIONAL));
+}
+
+int verbs_errno(int returned)
+{
+    if (returned >= 0)
+        return returned;
+    return returned == -1 ? verbs_last_errno() : -returned;
+}
+
+int verbs_last_errno(void)
+{
+    return errno > 0 ? errno : EIO;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ibverbs.Context */
+#include "context.h"
+
+#include "channel.h"
+#include "classes.h"
+#include "cq.h"
+#include "pd.h"
+
+static PyMethodDef context_methods[] = {
+    CORE_LIFETIME_METHODS,
+    CORE_CONTEXT_METHODS,
+    CORE_METHOD("query_port", core_context_method_query_port,
+                "query_port($self, port_num)\n--\n\n"
+                "Return a port's state and properties as a PortAttr; ports count from 1. ibv_query_port."),
+    CORE_ALLOC_PD_METHOD,
+    CORE_CREATE_COMP_CHANNEL_METHOD,
+    CORE_CREATE_CQ_METHOD,
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef context_getset[] = {CORE_LIFETIME_GETSET, CORE_CONTEXT_GETSET, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMemberDef context_members[] = {CORE_LIFETIME_MEMBERS, {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot context_slots[] = {
+    {Py_tp_doc, "Context()\n--\n\nAn open device; Device.open() makes one."},
+    {Py_tp_new, core_context_no_constructor},
+    CORE_LIFETIME_SLOTS,
+    {Py_tp_repr, core_context_repr},
+    {Py_tp_methods, context_methods},
+    {Py_tp_getset, context_getset},
+    {Py_tp_members, context_members},
+    {0, NULL},
+};
+
+const PyType_Spec ibverbs_context_spec = {
+    .basicsize = sizeof(struct core_context),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = context_slots,
+};
