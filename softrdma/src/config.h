@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the environment asks for. Read once, when the library is loaded. */
+#ifndef SOFTRDMA_CONFIG_H
+#define SOFTRDMA_CONFIG_H
+
+#include "base.h"
+
+#define CONFIG_MAX_DEVICES 16
+
+enum copy_mode {
+    COPY_AUTO,       /* process_vm_*, and the agent where that is forbidden */
+    COPY_PROCESS_VM, /* process_vm_* or nothing */
+    COPY_AGENT,      /* always through the other process's agent thread */
+};
+
+struct config {
+    char fabric[64]; /* SOFTRDMA_FABRIC: processes that name the same one reach each other */
+    int ndevices;    /* SOFTRDMA_DEVICES: "rxe:2", or just "2" */
+    enum copy_mode copy; /* SOFTRDMA_COPY: auto, process_vm, agent */
+    bool trace;      /* SOFTRDMA_TRACE: calls and requests on stderr */
+};
+
+extern struct config config;
+
+void config_load(void);
+void trace_print(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+#define TRACE(...)                    \
+    do {                              \
+        if (config.trace)             \
+            trace_print(__VA_ARGS__); \
+    } while (0)
+
+#endif

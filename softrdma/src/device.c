@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of devices, their addresses, and the calls that only ask about them. */
+#include "device.h"
+
+#include <unistd.h>
+
+#include "config.h"
+#include "rxe/rxe.h"
+#include "uverbs.h"
+
+static struct device devices[CONFIG_MAX_DEVICES];
+static const struct device_model *const models[] = {&rxe_model};
+
+int device_model_count(void)
+{
+    return NELEM(models);
+}
+
+const struct device_model *device_model_at(int i)
+{
+    return models[i];
+}
+
+int device_count(void)
+{
+    return config.ndevices;
+}
+
+const struct device *device_at(int index)
+{
+    return &devices[index];
+}
+
+/* The addresses depend on the number of the device only, so every process of a fabric sees the same machine. */
+void device_init(void)
+{
+    for (int i = 0; i < config.ndevices; i++) {
+        struct device *d = &devices[i];
+        uint8_t eui[8] = {0x00, 0, 0, 0xff, 0xfe, 0, 0, (uint8_t)(i + 1)};
+        const uint8_t ip[4] = {10, 99, 0, (uint8_t)(i + 1)};
+
+        d->index = i;
+        d->model = &rxe_model;
+        snprintf(d->name, sizeof(d->name), "rxe%d", i);
+        snprintf(d->netdev, sizeof(d->netdev), "veth%d", i);
+        memcpy(d->mac, (const uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(i + 1)}, 6);
+        memcpy(d->guid, eui, 8);
+        memcpy(d->gid[0], (const uint8_t[8]){0xfe, 0x80}, 8);
+        memcpy(d->gid[0] + 8, eui, 8);
+        memset(d->gid[1], 0, 10);
+        memset(d->gid[1] + 10, 0xff, 2);
+        memcpy(d->gid[1] + 12, ip, 4);
+    }
+}
+
+int device_by_gid(const uint8_t *gid)
+{
+    for (int i = 0; i < config.ndevices; i++) {
+        for (int k = 0; k < DEVICE_GIDS; k++) {
+            if (memcmp(devices[i].gid[k], gid, 16) == 0)
+                return i;
+        }
+    }
+    return -1;
+}
+
+bool gid_is_ipv4(const uint8_t *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(gid, prefix, sizeof(prefix)) == 0;
+}
+
+bool gid_is_multicast(const uint8_t *gid)
+{
+    return gid[0] == 0xff || (gid_is_ipv4(gid) && gid[12] >> 4 == 14);
+}
+
+/* ib_core asks the route and neighbour tables. Here everybody that exists is a neighbour; nobody else answers. */
+int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *dgid)
+{
+    if (sgid_index >= DEVICE_GIDS)
+        return ENODATA;
+    if (gid_is_multicast(dgid) || device_by_gid(dgid) >= 0)
+        return 0;
+    if (gid_is_ipv4(dgid) != gid_is_ipv4(d->gid[sgid_index]))
+        return EINVAL;
+    return ETIMEDOUT;
+}
+
+int device_get_context(struct call *c)
+{
+    uint32_t vectors = (uint32_t)sysconf(_SC_NPROCESSORS_CONF);
+    uint64_t core_support = c->device->model->core_support;
+    int err = c->device->model->alloc_context ? c->device->model->alloc_context(c) : 0;
+
+    if (!err)
+        err = call_out(c, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
+    if (!err)
+        err = call_out(c, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support, sizeof(core_support));
+    return err;
+}
+
+int device_query_port(struct call *c)
+{
+    struct ib_uverbs_query_port_resp_ex out = {0};
+
+    if (call_u64(c, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
+        return EINVAL;
+    c->device->model->query_port(c->device, &out);
+    return call_out(c, UVERBS_ATTR_QUERY_PORT_RESP, &out, sizeof(out));
+}
+
+static struct ib_uverbs_gid_entry gid_entry(const struct device *d, uint32_t index)
+{
+    struct ib_uverbs_gid_entry e = {.gid_index = index, .port_num = 1, .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
+                                    .netdev_ifindex = (uint32_t)d->index + 2};
+
+    memcpy(e.gid, d->gid[index], 16);
+    return e;
+}
+
+int device_query_gid_entry(struct call *c)
+{
+    uint32_t index = call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+    struct ib_uverbs_gid_entry e;
+
+    if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
+        return EINVAL;
+    if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 || index >= DEVICE_GID_TABLE)
+        return EINVAL;
+    if (index >= DEVICE_GIDS)
+        return ENODATA;
+    e = gid_entry(c->device, index);
+    return call_out(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
+}
+
+int device_query_gid_table(struct call *c)
+{
+    struct ib_uverbs_gid_entry table[DEVICE_GIDS];
+    uint64_t n = DEVICE_GIDS;
+    int err;
+
+    if (call_u32(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
+        return EINVAL;
+    if (call_u64(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(table[0]) ||
+        call_size(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) < sizeof(table))
+        return EINVAL;
+    for (uint32_t i = 0; i < DEVICE_GIDS; i++)
+        table[i] = gid_entry(c->device, i);
+    err = call_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table, sizeof(table));
+    return err ? err : call_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
+}
+
+int device_query(struct call *c)
+{
+    struct ib_uverbs_ex_query_device_resp out = {0};
+
+    c->device->model->query_device(c->device, &out);
+    return call_respond(c, &out.base, sizeof(out.base));
+}
+
+int device_query_ex(struct call *c)
+{
+    struct ib_uverbs_ex_query_device_resp out = {0};
+    const struct ib_uverbs_ex_query_device *in = c->in;
+
+    if (in->comp_mask || in->reserved || call_size(c, UVERBS_ATTR_UHW_IN) || call_has(c, UVERBS_ATTR_UHW_OUT))
+        return EINVAL;
+    c->device->model->query_device(c->device, &out);
+    out.response_length = (uint32_t)min_u64(sizeof(out), call_size(c, UVERBS_ATTR_CORE_OUT));
+    return call_respond(c, &out, sizeof(out));
+}

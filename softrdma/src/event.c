@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pipes, counts, and what waits for a service thread. */
+#include "event.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "fabric/discovery.h"
+#include "fd.h"
+#include "libc.h"
+#include "lock.h"
+#include "process.h"
+#include "service.h"
+
+/* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit both. */
+struct pipe_ends {
+    uint32_t generation;
+    int read_fd, write_fd;
+};
+
+static struct pipe_ends async_pipe[MAX_CONTEXTS];
+static struct pipe_ends channel_pipe[MAX_CHANNELS];
+
+static int open_pipe(struct pipe_ends *ends, uint32_t generation)
+{
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return -errno;
+    if (fds[0] >= FD_LIMIT) {
+        libc_get()->close(fds[0]);
+        libc_get()->close(fds[1]);
+        return -EMFILE;
+    }
+    libc_get()->fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    ends->read_fd = fds[0];
+    ends->write_fd = fd_make_internal(fds[1]);
+    ends->generation = generation;
+    return fds[0];
+}
+
+static void close_pipe(struct pipe_ends *ends, int fd)
+{
+    if (ends->generation && ends->read_fd == fd) {
+        ends->generation = 0;
+        fd_close_internal(ends->write_fd);
+    }
+}
+
+static bool pipe_is_here(struct region *r, const struct pipe_ends *ends, uint32_t generation)
+{
+    return r == process.region && ends->generation && ends->generation == generation;
+}
+
+static bool write_event(const struct pipe_ends *ends, const void *event, size_t size)
+{
+    return libc_get()->write(ends->write_fd, event, size) == (ssize_t)size;
+}
+
+void event_context_opened(uint32_t context)
+{
+    async_pipe[context].generation = 0;
+}
+
+int event_open_async(struct region *r, uint32_t context)
+{
+    int fd;
+
+    if (async_pipe[context].generation == r->context[context].generation)
+        return -EBUSY;
+    fd = open_pipe(&async_pipe[context], r->context[context].generation);
+    if (fd >= 0)
+        fd_set_kind(fd, FD_ASYNC, context);
+    return fd;
+}
+
+int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel)
+{
+    for (uint32_t i = 0; i < MAX_CHANNELS; i++) {
+        struct channel *c = &r->channel[i];
+        int fd;
+
+        if (c->used)
+            continue;
+        fd = open_pipe(&channel_pipe[i], r->generation + 1);
+        if (fd < 0)
+            return fd;
+        if (c->generation == 0)
+            lock_init(&c->lock);
+        c->generation = ++r->generation;
+        c->context = context;
+        c->proc = process.proc;
+        c->refs = c->closed = 0;
+        c->used = 1;
+        fd_set_kind(fd, FD_CHANNEL, i);
+        *ret_channel = i;
+        return fd;
+    }
+    return -EMFILE;
+}
+
+void event_async_fd_closed(uint32_t context, int fd)
+{
+    close_pipe(&async_pipe[context], fd);
+}
+
+void event_channel_fd_closed(uint32_t channel, int fd)
+{
+    struct region *r = process.region;
+    struct channel *c = &r->channel[channel];
+
+    close_pipe(&channel_pipe[channel], fd);
+    lock_take(&r->lock);
+    if (c->proc == process.proc) {
+        c->closed = 1;
+        if (c->refs == 0)
+            c->used = 0;
+    }
+    lock_give(&r->lock);
+}
+
+void event_channel_put(struct region *r, uint32_t channel)
+{
+    struct channel *c = &r->channel[channel];
+
+    if (--c->refs == 0 && c->closed)
+        c->used = 0;
+}
+
+void event_completion(struct region *r, struct cq *cq)
+{
+    struct ib_uverbs_comp_event_desc event = {cq->user};
+    struct channel *c;
+
+    cq->armed = CQ_IDLE;
+    if (cq->channel == NONE)
+        return;
+    c = &r->channel[cq->channel];
+    if (pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation)) {
+        if (write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
+            cq->comp_events++;
+        return;
+    }
+    atomic_fetch_add(&cq->pending, 1);
+    atomic_fetch_add(&r->events_pending, 1);
+    if (process_alive(&r->proc[c->proc]))
+        fabric_wake(&r->proc[c->proc]);
+    else
+        service_wake_all(r);
+}
+
+void event_write_pending(struct region *r)
+{
+    for (uint32_t w = 0; w < TABLE_BITS(MAX_CQS); w++) {
+        for (uint64_t bits = r->cq_bits[w]; bits; bits &= bits - 1) {
+            struct cq *cq = &r->cq[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            struct ib_uverbs_comp_event_desc event;
+
+            if (!atomic_load(&cq->pending) || cq->channel == NONE ||
+                !pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation))
+                continue;
+            lock_take(&cq->lock);
+            event.cq_handle = cq->user;
+            for (uint32_t n = atomic_exchange(&cq->pending, 0); n; n--) {
+                atomic_fetch_sub(&r->events_pending, 1);
+                if (cq->used && write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
+                    cq->comp_events++;
+            }
+            lock_give(&cq->lock);
+        }
+    }
+}
+
+void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t type, uint32_t *counter)
+{
+    struct context *c = &r->context[context];
+    struct ib_uverbs_async_event_desc event = {.element = element, .event_type = type};
+    bool queued, here = pipe_is_here(r, &async_pipe[context], c->generation);
+
+    TRACE("async event %u", type);
+    lock_take(&c->events_lock);
+    if (here) {
+        queued = write_event(&async_pipe[context], &event, sizeof(event));
+    } else {
+        queued = c->async_tail - c->async_head < MAX_PENDING_ASYNC;
+        if (queued) {
+            c->pending[c->async_tail++ % MAX_PENDING_ASYNC] = (struct pending_async){element, type, object};
+            atomic_store(&c->async_pending, 1);
+        }
+    }
+    if (queued && counter)
+        (*counter)++;
+    lock_give(&c->events_lock);
+    if (!here)
+        service_wake_all(r);
+}
+
+void event_write_pending_async(struct region *r)
+{
+    for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
+        struct context *c = &r->context[i];
+
+        if (!c->used || !atomic_load(&c->async_pending) || !pipe_is_here(r, &async_pipe[i], c->generation))
+            continue;
+        lock_take(&c->events_lock);
+        for (; c->async_head != c->async_tail; c->async_head++) {
+            struct pending_async *p = &c->pending[c->async_head % MAX_PENDING_ASYNC];
+            struct ib_uverbs_async_event_desc event = {.element = p->element, .event_type = p->event_type};
+
+            if (!write_event(&async_pipe[i], &event, sizeof(event)))
+                break;
+        }
+        atomic_store(&c->async_pending, c->async_head != c->async_tail);
+        lock_give(&c->events_lock);
+    }
+}
+
+/* Reads the pipe dry, through a description of our own that does not block while another thread reads too; writes the
+ * other objects' events back. Both kinds of event begin with the element. */
+static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t size)
+{
+    char path[40];
+    uint64_t event[2];
+    uint32_t gone = 0;
+    int n = 0, fd;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends->read_fd);
+    fd = libc_get()->open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (libc_get()->ioctl(fd, FIONREAD, &n) != 0)
+        n = 0;
+    for (n /= (int)size; n > 0 && read(fd, event, size) == (ssize_t)size; n--) {
+        if (event[0] == element)
+            gone++;
+        else
+            write_event(ends, event, size);
+    }
+    libc_get()->close(fd);
+    return gone;
+}
+
+uint32_t event_forget_completions(struct region *r, struct cq *cq)
+{
+    uint32_t gone = 0;
+
+    if (cq->channel == NONE)
+        return 0;
+    lock_take(&cq->lock);
+    cq->armed = CQ_IDLE;
+    atomic_fetch_sub(&r->events_pending, atomic_exchange(&cq->pending, 0));
+    lock_give(&cq->lock);
+    if (pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation)) {
+        struct channel *c = &r->channel[cq->channel];
+
+        lock_take(&c->lock);
+        gone = take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
+        lock_give(&c->lock);
+    }
+    return cq->comp_events - gone;
+}
+
+uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t *counter)
+{
+    struct context *c = &r->context[context];
+    uint32_t gone = 0, kept, reported;
+
+    lock_take(&c->events_lock);
+    kept = c->async_head;
+    for (uint32_t i = c->async_head; i != c->async_tail; i++) {
+        struct pending_async p = c->pending[i % MAX_PENDING_ASYNC];
+
+        if (p.object == object)
+            gone++;
+        else
+            c->pending[kept++ % MAX_PENDING_ASYNC] = p;
+    }
+    c->async_tail = kept;
+    if (*counter && pipe_is_here(r, &async_pipe[context], c->generation))
+        gone += take_back(&async_pipe[context], element, sizeof(struct ib_uverbs_async_event_desc));
+    reported = *counter - gone;
+    lock_give(&c->events_lock);
+    return reported;
+}

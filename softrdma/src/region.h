@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory in which the host keeps what a kernel would: one memfd for a process and the children it forks. Peers on
+ * the fabric map it too, at addresses of their own, so it holds indices and offsets and never a pointer.
+ *
+ * Tables are far larger than anybody needs; the file is sparse and only what is touched exists. A slot of the QP, CQ and
+ * SRQ tables is never unmapped or reshaped: whoever comes late with an old index finds a valid lock and a dead object.
+ *
+ * Locks, in the order in which they may be taken:
+ *   region.lock      creation, destruction, handles, table slots, the heap; never held on the data path
+ *   qp.sq_lock       the send queue and the requester's state
+ *   qp.rq_lock       the receive queue and the responder's state, also taken by peers
+ *   srq.lock         the shared receive queue
+ *   region.mw_lock   memory windows; region.atomic_lock[] values under atomics
+ *   cq.lock          the completion queue and its arming
+ *   context.events_lock, channel.lock      what has been reported to user space
+ * Both locks of a QP are held to change its state, except that a responder may move it to ERR under rq_lock alone. */
+#ifndef SOFTRDMA_REGION_H
+#define SOFTRDMA_REGION_H
+
+#include "base.h"
+
+#include <pthread.h>
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+
+#define MAX_PROCS 128
+#define MAX_CONTEXTS 256
+#define MAX_HANDLES (1u << 17) /* of one context */
+#define MAX_CHANNELS 4096
+#define MAX_PDS 32768
+#define MAX_MRS (1u << 18)
+#define MAX_MWS (1u << 16)
+#define MAX_CQS (1u << 16)
+#define MAX_QPS (1u << 16) /* the low half of a QP number; the rest of the 24 bits is the region's place on the fabric */
+#define MAX_SRQS (1u << 14)
+#define MAX_AHS (1u << 16)
+#define MAX_GROUPS 1024 /* multicast memberships */
+#define FIRST_QP 0x11
+#define HEAP_SIZE (16ull << 30)
+#define HEAP_UNIT 4096u
+#define MAX_PENDING_ASYNC 256
+#define AGENT_CHUNK (256u << 10)
+#define ATOMIC_LOCKS 64
+
+#define REGION_MAGIC 0x736f667472646d61ull
+#define NONE UINT32_MAX
+
+/* What a handle of user space stands for. */
+enum object_type { OBJ_NONE, OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_QP, OBJ_SRQ, OBJ_AH };
+
+/* A job for the thread of a process that copies on behalf of peers which may not reach into its memory. */
+struct agent_box {
+    pthread_mutex_t lock; /* held by the client for a whole conversation */
+    _Atomic uint32_t state; /* futex */
+    uint32_t op;
+    int32_t result;
+    uint64_t addr, length;
+    uint8_t data[AGENT_CHUNK];
+};
+
+/* One process that uses the region: an address space in which registered memory lies. */
+struct proc {
+    pthread_mutex_t life[2]; /* held while it lives: by the thread that joined, and by its service thread */
+    uint32_t used;
+    int32_t pid;
+    uint64_t pid_space; /* inode of the pid namespace in which pid means something */
+    uint32_t slot;      /* of the region, to find the wake-up socket */
+    uint32_t index;
+    _Atomic uint32_t woken; /* a wake-up is under way */
+    _Atomic uint32_t agent_wanted;
+};
+
+struct queue { /* the kernel's half of a ring in the heap; nothing in the ring's own header is believed */
+    uint64_t offset; /* 0: none */
+    uint32_t size;
+    uint32_t log2; /* of a slot */
+    uint32_t mask;
+    uint32_t pad;
+};
+
+struct pending_async {
+    uint64_t element;
+    uint32_t event_type;
+    uint32_t object; /* type << 24 | index */
+};
+
+struct context {
+    uint32_t used, generation;
+    uint32_t device;
+    uint32_t lowest_free; /* no handle below it is free */
+    uint32_t highest;     /* no handle at or above it is in use */
+    _Atomic uint64_t holders[MAX_PROCS / 64]; /* processes that have the descriptor open */
+    pthread_mutex_t events_lock;
+    uint32_t async_head, async_tail; /* of pending[] */
+    _Atomic uint32_t async_pending;
+    struct pending_async pending[MAX_PENDING_ASYNC];
+};
+
+struct channel {
+    uint32_t used, generation;
+    uint32_t context;
+    uint32_t proc; /* the one that made it; children have copies of the pipe */
+    uint32_t refs; /* CQs */
+    uint32_t closed;
+    pthread_mutex_t lock; /* held to rewrite the pipe */
+};
+
+struct pd {
+    uint32_t used, context;
+    uint32_t refs; /* MRs, MWs, QPs, SRQs, AHs */
+    uint32_t pad;
+};
+
+struct mr {
+    _Atomic uint32_t key; /* 0: free, or being taken away */
+    uint32_t pd, context, proc;
+    uint32_t access;
+    uint32_t windows; /* bound to it */
+    uint64_t start, length, iova;
+};
+
+struct mw {
+    uint32_t key, pd, context;
+    uint32_t type;
+    uint32_t access;
+    uint32_t mr; /* table index, or NONE while unbound */
+    uint32_t qp; /* type 2 */
+    uint32_t bound;
+    uint64_t addr, length;
+};
+
+enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED };
+
+struct cq {
+    pthread_mutex_t lock;
+    uint32_t born; /* the lock has been made */
+    uint32_t used, context, device;
+    uint32_t refs; /* QP ends */
+    uint32_t channel, channel_generation;
+    uint32_t armed;
+    _Atomic uint32_t pending; /* events that the owner's service thread has still to write */
+    uint32_t comp_events;     /* reported */
+    uint32_t async_events;
+    uint64_t user;
+    struct queue queue;
+} __attribute__((aligned(2 * CACHE_LINE)));
+
+struct srq {
+    pthread_mutex_t lock;
+    uint32_t born;
+    uint32_t used, context, device, pd;
+    uint32_t refs;
+    uint32_t max_sge, limit;
+    uint32_t async_events;
+    uint64_t user;
+    struct queue queue;
+} __attribute__((aligned(2 * CACHE_LINE)));
+
+enum qp_state { QPS_RESET, QPS_INIT, QPS_RTR, QPS_RTS, QPS_SQD, QPS_SQE, QPS_ERR, QPS_DEAD };
+
+struct qp {
+    pthread_mutex_t sq_lock;
+    _Atomic uint32_t state; /* enum qp_state; QPS_DEAD also for a slot that is free */
+    uint32_t qpn, type;
+    uint32_t context, device, pd, send_cq, recv_cq, srq; /* srq: NONE without */
+    uint32_t handle;
+    uint32_t sq_sig_all;
+    uint32_t proc; /* the process that made it */
+    uint64_t user;
+    struct queue sq;
+    struct ib_uverbs_qp_cap cap;
+    /* requester */
+    uint32_t sq_psn;
+    uint32_t retries_left, rnr_left;
+    uint32_t dest_device; /* of attr.dest, resolved when it was set */
+    uint32_t timer_proc;  /* whose service thread looks after wait_until */
+    uint32_t drained, running;
+    _Atomic uint64_t wait_until;  /* 0: not waiting; UINT64_MAX: without a timer */
+    uint64_t peer_instance; /* of the region that the connection was made with; 0: not yet met */
+
+    pthread_mutex_t rq_lock __attribute__((aligned(2 * CACHE_LINE)));
+    struct queue rq;
+    uint32_t rq_psn;
+    uint32_t groups; /* multicast memberships */
+    uint32_t last_wqe_event;
+    uint32_t async_events; /* under context.events_lock */
+    struct ib_uverbs_modify_qp attr;
+} __attribute__((aligned(2 * CACHE_LINE)));
+
+struct ah {
+    _Atomic uint32_t used;
+    uint32_t context, pd, device;
+    struct ib_uverbs_ah_attr attr;
+};
+
+struct group { /* one QP's membership of one multicast group */
+    uint32_t used, qp, device, pad;
+    uint8_t gid[16];
+};
+
+/* Which slots of a table are taken; slots are handed out in turn, so that an old key or number meets nobody for long. */
+struct table {
+    uint32_t count, next;
+};
+
+#define TABLE_BITS(max) ((max) / 64)
+
+struct region {
+    uint64_t magic, layout, size;
+    uint64_t instance; /* random: tells a region from the one that had its slot before */
+    uint32_t slot;
+    _Atomic uint32_t nwaiting; /* hint: QPs with wait_until set */
+    _Atomic uint32_t nerror;   /* hint: QPs in ERR whose receives must be looked after */
+    _Atomic uint32_t events_pending; /* completion events that a service thread has still to write */
+    pthread_mutex_t lock;
+    pthread_mutex_t mw_lock;
+    pthread_mutex_t atomic_lock[ATOMIC_LOCKS];
+    uint32_t generation;
+
+    uint64_t heap_start; /* offset in the file */
+    uint64_t heap_next;  /* unit from which the next search starts */
+    struct table pds, mrs, mws, cqs, qps, srqs, ahs;
+    uint64_t pd_bits[TABLE_BITS(MAX_PDS)];
+    uint64_t mr_bits[TABLE_BITS(MAX_MRS)];
+    uint64_t mw_bits[TABLE_BITS(MAX_MWS)];
+    uint64_t cq_bits[TABLE_BITS(MAX_CQS)];
+    _Atomic uint64_t qp_bits[TABLE_BITS(MAX_QPS)];
+    uint64_t srq_bits[TABLE_BITS(MAX_SRQS)];
+    uint64_t ah_bits[TABLE_BITS(MAX_AHS)];
+    uint64_t heap_bits[HEAP_SIZE / HEAP_UNIT / 64];
+
+    _Atomic uint32_t ngroups;
+    struct group group[MAX_GROUPS];
+    struct proc proc[MAX_PROCS];
+    struct context context[MAX_CONTEXTS];
+    uint32_t handle[MAX_CONTEXTS][MAX_HANDLES]; /* type << 24 | index, 0: free */
+    struct channel channel[MAX_CHANNELS];
+    struct pd pd[MAX_PDS];
+    struct mr mr[MAX_MRS];
+    struct mw mw[MAX_MWS];
+    struct cq cq[MAX_CQS];
+    struct qp qp[MAX_QPS];
+    struct srq srq[MAX_SRQS];
+    struct ah ah[MAX_AHS];
+    struct agent_box box[MAX_PROCS];
+};
+
+/* Differs between builds whose layouts differ, so that they do not meet on a fabric. */
+uint64_t region_layout(void);
+uint64_t region_file_size(void);
+
+/* A new region in a memfd, sealed against resizing; NULL and errno. */
+struct region *region_create(uint32_t slot, int *ret_fd);
+/* Another process's region; NULL and errno if the file is not one. */
+struct region *region_map(int fd);
+void region_unmap(struct region *r);
+
+/* A slot of a table, or NONE; the caller holds region.lock. first: slots below it are not used. */
+uint32_t table_take(struct table *t, uint64_t *bits, uint32_t max, uint32_t first);
+void table_release(struct table *t, uint64_t *bits, uint32_t index);
+
+/* Zeroed memory of the heap: its offset in the file, 0 when there is none. The caller holds region.lock. */
+uint64_t heap_alloc(struct region *r, uint64_t size);
+void heap_free(struct region *r, uint64_t offset, uint64_t size);
+
+static inline void *region_at(struct region *r, uint64_t offset)
+{
+    return (uint8_t *)r + offset;
+}
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sending half: takes requests off the send queue in order, finds the peer, lets it respond, completes or waits.
+ * Nothing in a request is believed; sizes come from the queue pair and every index is masked. */
+#include "../config.h"
+#include "../context.h"
+#include "../event.h"
+#include "../fabric/peer.h"
+#include "../lock.h"
+#include "../object.h"
+#include "../process.h"
+#include "rxe.h"
+
+/* Which opcodes each type of queue pair has. */
+static bool is_offered(uint32_t type, uint32_t opcode)
+{
+    static const uint32_t rc = 1u << RXE_WRITE | 1u << RXE_WRITE_IMM | 1u << RXE_SEND | 1u << RXE_SEND_IMM | 1u << RXE_READ |
+                               1u << RXE_CMP_SWAP | 1u << RXE_FETCH_ADD | 1u << RXE_LOCAL_INV | 1u << RXE_BIND_MW |
+                               1u << RXE_SEND_INV | 1u << RXE_FLUSH | 1u << RXE_ATOMIC_WRITE;
+    static const uint32_t uc = 1u << RXE_WRITE | 1u << RXE_WRITE_IMM | 1u << RXE_SEND | 1u << RXE_SEND_IMM |
+                               1u << RXE_BIND_MW | 1u << RXE_SEND_INV;
+    static const uint32_t ud = 1u << RXE_SEND | 1u << RXE_SEND_IMM;
+    uint32_t set = type == IB_UVERBS_QPT_RC ? rc : type == IB_UVERBS_QPT_UC ? uc : ud;
+
+    return opcode < 32 && (set >> opcode & 1);
+}
+
+static uint32_t completion_opcode(uint32_t opcode)
+{
+    static const uint8_t map[16] = {
+        [RXE_WRITE] = IB_UVERBS_WC_RDMA_WRITE, [RXE_WRITE_IMM] = IB_UVERBS_WC_RDMA_WRITE,
+        [RXE_SEND] = IB_UVERBS_WC_SEND,        [RXE_SEND_IMM] = IB_UVERBS_WC_SEND,
+        [RXE_SEND_INV] = IB_UVERBS_WC_SEND,    [RXE_READ] = IB_UVERBS_WC_RDMA_READ,
+        [RXE_CMP_SWAP] = IB_UVERBS_WC_COMP_SWAP, [RXE_FETCH_ADD] = IB_UVERBS_WC_FETCH_ADD,
+        [RXE_LOCAL_INV] = IB_UVERBS_WC_LOCAL_INV, [RXE_BIND_MW] = IB_UVERBS_WC_BIND_MW,
+        [RXE_FLUSH] = 8, [RXE_ATOMIC_WRITE] = 9, /* newer than some headers */
+    };
+
+    return map[opcode & 15];
+}
+
+/* The head request is finished: free its slot, complete it if asked for or if it failed. */
+static void finish(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, enum rxe_status status)
+{
+    struct ib_uverbs_wc wc = {.wr_id = w->wr.wr_id, .status = status, .qp_num = qp->qpn};
+    bool report = status != WC_SUCCESS || qp->sq_sig_all || (w->wr.send_flags & RXE_FLAG_SIGNALED);
+
+    if (status == WC_SUCCESS) {
+        wc.opcode = completion_opcode(w->wr.opcode);
+        wc.byte_len = w->dma.length;
+        if (w->wr.opcode == RXE_WRITE_IMM || w->wr.opcode == RXE_SEND_IMM)
+            wc.wc_flags = WC_FLAG_WITH_IMM;
+    }
+    rxe_set_consumer(r, &qp->sq, rxe_consumer(r, &qp->sq) + 1);
+    if (report)
+        rxe_complete(r, qp->send_cq, &wc, false);
+}
+
+void rxe_flush_sends(struct region *r, struct qp *qp)
+{
+    uint32_t i;
+
+    while ((i = rxe_consumer(r, &qp->sq)) != rxe_producer(r, &qp->sq)) {
+        struct rxe_send_wqe *slot = rxe_slot(r, &qp->sq, i), w;
+
+        memcpy(&w, slot, sizeof(w));
+        finish(r, qp, &w, WC_WR_FLUSH_ERR);
+    }
+}
+
+/* What is to be sent, or where what comes back goes. */
+static enum rxe_status local_side(struct rxe_request *q, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot)
+{
+    bool comes_back = q->opcode == RXE_READ || q->opcode == RXE_CMP_SWAP || q->opcode == RXE_FETCH_ADD;
+    uint64_t total = 0, want = q->opcode == RXE_CMP_SWAP || q->opcode == RXE_FETCH_ADD ? 8 : q->length;
+
+    q->nlocal = 0;
+    if (q->opcode == RXE_FLUSH)
+        return WC_SUCCESS;
+    if (q->opcode == RXE_ATOMIC_WRITE || ((w->wr.send_flags & RXE_FLAG_INLINE) && !comes_back)) {
+        if (q->opcode == RXE_ATOMIC_WRITE)
+            q->length = 8;
+        else if (q->length > q->qp->cap.max_inline_data)
+            return WC_LOC_QP_OP_ERR;
+        if (q->length)
+            q->local[q->nlocal++] = (struct segment){(uintptr_t)slot->dma.inline_data, q->length, NULL};
+        return WC_SUCCESS;
+    }
+    if (w->dma.num_sge > q->qp->cap.max_send_sge)
+        return WC_LOC_QP_OP_ERR;
+    q->nlocal = rxe_local_segments(q->r, q->qp->pd, slot->dma.sge, w->dma.num_sge, comes_back, want, q->local, &total);
+    if (q->nlocal < 0)
+        return WC_LOC_PROT_ERR;
+    return total < want ? WC_LOC_QP_OP_ERR : WC_SUCCESS; /* the list holds less than the request says */
+}
+
+/* The responder's region (to be given back) and index, for a connected queue pair or a datagram's address. */
+static struct region *find_peer(struct qp *qp, int device, uint32_t qpn, uint32_t *ret_index)
+{
+    struct region *r;
+    struct qp *peer;
+
+    r = qpn >> 16 == process.slot ? process.region : peer_get(qpn >> 16 & 0xff);
+    if (!r)
+        return NULL;
+    *ret_index = qpn & 0xffff;
+    peer = &r->qp[*ret_index];
+    if (peer->qpn != qpn || (int)peer->device != device || peer->type != qp->type)
+        goto none;
+    if (qp->type != IB_UVERBS_QPT_UD) { /* a region that came later to the same slot is not the one we connected to */
+        if (!qp->peer_instance)
+            qp->peer_instance = r->instance;
+        if (qp->peer_instance != r->instance)
+            goto none;
+    }
+    if ((r != process.region || peer->proc != process.proc) && !process_alive(&r->proc[peer->proc]) &&
+        !context_is_held(r, peer->context))
+        goto none;
+    return r;
+
+none:
+    peer_put(r);
+    return NULL;
+}
+
+static bool listens(const struct qp *peer)
+{
+    uint32_t state = atomic_load_explicit(&peer->state, memory_order_relaxed);
+
+    return state == QPS_RTR || state == QPS_RTS || state == QPS_SQD;
+}
+
+/* Do the two ends of a connection name each other? The caller holds the peer's rq_lock. */
+static bool is_connected(const struct rxe_request *q, const struct qp *peer)
+{
+    const struct device *d = device_at((int)peer->device);
+
+    return peer->attr.dest_qp_num == q->qp->qpn && memcmp(peer->attr.dest.dgid, q->sgid, 16) == 0 &&
+           peer->attr.dest.sgid_index < DEVICE_GIDS && memcmp(d->gid[peer->attr.dest.sgid_index], q->dgid, 16) == 0;
+}
+
+/* One message to one queue pair. */
+static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_request *q)
+{
+    struct qp *peer = &r->qp[index];
+    struct rxe_answer answer = {.status = RXE_NO_ANSWER};
+
+    lock_take(&peer->rq_lock);
+    if (listens(peer) && (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
+        answer = rxe_respond(r, index, q);
+    lock_give(&peer->rq_lock);
+    return answer;
+}
+
+/* A copy for every member of the group that has a receive for it; the sender itself is left out. */
+static void multicast(struct rxe_request *q)
+{
+    for (uint32_t slot = 0; slot < 256; slot++) {
+        struct region *r = peer_get_known(slot);
+        uint32_t index;
+
+        for (int i = -1; r && (i = mcast_next(r, q->dgid, i, &index)) >= 0;) {
+            struct rxe_request copy = *q;
+
+            if (&r->qp[index] != q->qp)
+                deliver(r, index, &copy);
+        }
+        peer_put(r);
+    }
+}
+
+static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_send_wqe *w)
+{
+    struct rxe_answer answer = {.status = WC_SUCCESS};
+    const struct device *d = device_at((int)q->qp->device);
+    uint32_t ah = w->wr.wr.ud.ah_num, sgid_index, index;
+    struct ib_uverbs_global_route grh;
+    struct region *r;
+    int device;
+
+    if (ah) {
+        if (ah >= MAX_AHS || !atomic_load_explicit(&q->r->ah[ah].used, memory_order_acquire) ||
+            q->r->ah[ah].pd != q->qp->pd) {
+            answer.status = WC_LOC_QP_OP_ERR;
+            return answer;
+        }
+        grh = q->r->ah[ah].attr.grh;
+        sgid_index = grh.sgid_index;
+        if (!grh.hop_limit)
+            grh.hop_limit = 64;
+    } else { /* a provider older than rdma-core 39 puts the address into the request */
+        memcpy(grh.dgid, w->wr.wr.ud.av.grh.dgid.raw, 16);
+        grh.flow_label = w->wr.wr.ud.av.grh.flow_label;
+        grh.hop_limit = w->wr.wr.ud.av.grh.hop_limit;
+        grh.traffic_class = w->wr.wr.ud.av.grh.traffic_class;
+        sgid_index = w->wr.wr.ud.av.grh.sgid_index;
+    }
+    if (q->length > RXE_UD_MTU || sgid_index >= DEVICE_GIDS) /* never leaves the NIC, and nobody is told */
+        return answer;
+    q->sgid = d->gid[sgid_index];
+    q->dgid = grh.dgid;
+    q->hop_limit = grh.hop_limit;
+    q->traffic_class = grh.traffic_class;
+    q->flow_label = grh.flow_label;
+    q->qkey = w->wr.wr.ud.remote_qkey;
+    if (gid_is_multicast(grh.dgid)) {
+        multicast(q);
+        return answer;
+    }
+    device = device_by_gid(grh.dgid);
+    r = device < 0 ? NULL : find_peer(q->qp, device, w->wr.wr.ud.remote_qpn, &index);
+    if (r && deliver(r, index, q).status == WC_LOC_PROT_ERR)
+        answer.status = WC_LOC_PROT_ERR;
+    peer_put(r);
+    return answer;
+}
+
+static struct rxe_answer send_connected(struct rxe_request *q, struct rxe_loose_end *end)
+{
+    struct qp *qp = q->qp;
+    struct rxe_answer answer = {.status = RXE_NO_ANSWER};
+    uint32_t index;
+    struct region *r = NULL;
+
+    if (qp->dest_device != NONE)
+        r = find_peer(qp, (int)qp->dest_device, qp->attr.dest_qp_num, &index);
+    q->sgid = device_at((int)qp->device)->gid[qp->attr.dest.sgid_index % DEVICE_GIDS];
+    q->dgid = qp->attr.dest.dgid;
+    if (r)
+        answer = deliver(r, index, q);
+    if (answer.broke_responder && !(r == q->r && &r->qp[index] == qp))
+        *end = (struct rxe_loose_end){r, index}; /* with the reference */
+    else
+        peer_put(r);
+    if (qp->type == IB_UVERBS_QPT_UC && answer.status != WC_LOC_PROT_ERR) /* nobody tells an unreliable sender */
+        answer.status = WC_SUCCESS;
+    return answer;
+}
+
+static struct rxe_answer execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot,
+                                 struct rxe_loose_end *end)
+{
+    struct rxe_answer answer = {.status = WC_LOC_QP_OP_ERR};
+    struct rxe_request q;
+
+    if (!is_offered(qp->type, w->wr.opcode))
+        return answer;
+    if (w->wr.opcode == RXE_LOCAL_INV || w->wr.opcode == RXE_BIND_MW) {
+        if (w->wr.opcode == RXE_LOCAL_INV)
+            answer.status = rxe_invalidate(r, qp->pd, w->wr.ex.invalidate_rkey) ? WC_SUCCESS : WC_LOC_QP_OP_ERR;
+        else
+            answer.status = rxe_bind(r, rxe_qp_index(r, qp), &w->wr) ? WC_SUCCESS : WC_MW_BIND_ERR;
+        return answer;
+    }
+    q.r = r;
+    q.qp = qp;
+    q.opcode = w->wr.opcode;
+    q.flags = w->wr.send_flags;
+    q.length = w->dma.length;
+    q.imm = w->wr.ex.invalidate_rkey;
+    q.remote_addr = w->wr.wr.rdma.remote_addr; /* at one place in all forms */
+    q.rkey = w->wr.wr.rdma.rkey;
+    if (q.opcode == RXE_CMP_SWAP || q.opcode == RXE_FETCH_ADD) {
+        q.rkey = w->wr.wr.atomic.rkey;
+        q.compare_add = w->wr.wr.atomic.compare_add;
+        q.swap = w->wr.wr.atomic.swap;
+    } else if (q.opcode == RXE_FLUSH) { /* {remote_addr, length, rkey, type, level}, in no header yet */
+        q.rkey = w->wr.wr.rdma.reserved;
+        q.flush_type = ((const uint8_t *)&w->wr.wr)[16];
+        q.flush_level = ((const uint8_t *)&w->wr.wr)[17];
+    }
+    if (q.length > RXE_MAX_MESSAGE) {
+        answer.status = WC_LOC_LEN_ERR;
+        return answer;
+    }
+    answer.status = local_side(&q, w, slot);
+    if (answer.status != WC_SUCCESS)
+        return answer;
+    q.psn = qp->sq_psn;
+    q.npsn = 1;
+    if (q.length && q.opcode != RXE_CMP_SWAP && q.opcode != RXE_FETCH_ADD && q.opcode != RXE_FLUSH)
+        q.npsn = (q.length + rxe_mtu(qp) - 1) / rxe_mtu(qp);
+    answer = qp->type == IB_UVERBS_QPT_UD ? send_datagram(&q, w) : send_connected(&q, end);
+    if (answer.status == WC_SUCCESS)
+        qp->sq_psn = (qp->sq_psn + q.npsn) & RXE_PSN_MASK;
+    return answer;
+}
+
+static const uint32_t rnr_delay_us[32] = {
+    655360, 10,   20,   30,   40,   60,   80,   120,   160,   240,   320,   480,   640,    960,    1280,   1920,
+    2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+/* The request was not taken: try again later, or give up with the status returned. retry_cnt 7 is endless too, as in the
+ * kernel's rxe. */
+static enum rxe_status retry_later(struct region *r, struct qp *qp, const struct rxe_answer *answer)
+{
+    uint64_t delay;
+
+    if (answer->status == RXE_NOT_READY) {
+        if (!qp->rnr_left)
+            return WC_RNR_RETRY_EXC_ERR;
+        if (qp->rnr_left != 7)
+            qp->rnr_left--;
+        delay = rnr_delay_us[answer->rnr_timer & 31] * UINT64_C(1000);
+    } else {
+        if (!qp->attr.timeout) {
+            rxe_set_wait(r, qp, UINT64_MAX);
+            return RXE_NO_ANSWER;
+        }
+        if (!qp->retries_left)
+            return WC_RETRY_EXC_ERR;
+        if (qp->retries_left != 7)
+            qp->retries_left--;
+        delay = UINT64_C(4096) << (qp->attr.timeout & 31);
+    }
+    rxe_set_wait(r, qp, now_ns() + delay);
+    return RXE_NO_ANSWER;
+}
+
+static void drain_if_empty(struct region *r, struct qp *qp)
+{
+    if (atomic_load(&qp->state) != QPS_SQD || qp->drained || atomic_load(&qp->wait_until))
+        return;
+    qp->drained = 1;
+    event_async(r, qp->context, OBJ_QP << 24 | rxe_qp_index(r, qp), qp->user, ASYNC_SQ_DRAINED, &qp->async_events);
+}
+
+/* May the head request be started (or started again)? */
+static bool may_run(struct qp *qp)
+{
+    uint32_t state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+    uint64_t until = atomic_load_explicit(&qp->wait_until, memory_order_relaxed);
+
+    if (until && now_ns() < until)
+        return false;
+    if (state == QPS_SQD) /* only what had begun before */
+        return until != 0;
+    return state == QPS_RTS;
+}
+
+static void copy_request(struct rxe_send_wqe *w, const struct rxe_send_wqe *slot, uint32_t type)
+{
+    memcpy(&w->wr, &slot->wr, offsetof(struct rxe_send_wr, wr.ud.av));
+    if (type == IB_UVERBS_QPT_UD)
+        memcpy(&w->wr.wr.ud.av, &slot->wr.wr.ud.av, sizeof(w->wr.wr.ud.av));
+    memcpy(&w->dma, &slot->dma, sizeof(w->dma));
+}
+
+struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp)
+{
+    struct rxe_loose_end end = {0};
+    uint32_t i;
+
+    while (!end.r && (i = rxe_consumer(r, &qp->sq)) != rxe_producer(r, &qp->sq)) {
+        struct rxe_send_wqe *slot = rxe_slot(r, &qp->sq, i), w;
+        struct rxe_answer answer;
+        enum rxe_status status;
+
+        if (atomic_load_explicit(&qp->state, memory_order_relaxed) == QPS_ERR) {
+            rxe_flush_sends(r, qp);
+            break;
+        }
+        if (!may_run(qp))
+            break;
+        rxe_set_wait(r, qp, 0);
+        copy_request(&w, slot, qp->type);
+        answer = execute(r, qp, &w, slot, &end);
+        status = answer.status;
+        TRACE("qp %#x opcode %u length %u: status %d", qp->qpn, w.wr.opcode, w.dma.length, (int)status);
+        if (status == RXE_NOT_READY || status == RXE_NO_ANSWER) {
+            status = retry_later(r, qp, &answer);
+            if (status == RXE_NO_ANSWER)
+                break;
+        }
+        qp->retries_left = qp->attr.retry_cnt;
+        qp->rnr_left = qp->attr.rnr_retry;
+        finish(r, qp, &w, status);
+        if (status != WC_SUCCESS) {
+            lock_take(&qp->rq_lock);
+            rxe_break_responder(r, qp);
+            lock_give(&qp->rq_lock);
+            rxe_flush_sends(r, qp);
+        }
+    }
+    drain_if_empty(r, qp);
+    return end;
+}
+
+void rxe_flush_other(struct rxe_loose_end end)
+{
+    struct qp *qp;
+
+    if (!end.r)
+        return;
+    qp = &end.r->qp[end.qp];
+    lock_take(&qp->sq_lock);
+    if (atomic_load(&qp->state) == QPS_ERR)
+        rxe_flush_sends(end.r, qp);
+    lock_give(&qp->sq_lock);
+    peer_put(end.r);
+}
+
+/* A broken responder is cleaned up between two requests, when none of our locks is held; then the rest goes on. */
+void rxe_run(struct region *r, struct qp *qp)
+{
+    struct rxe_loose_end end;
+
+    do {
+        lock_take(&qp->sq_lock);
+        end = qp->sq.offset ? rxe_run_locked(r, qp) : (struct rxe_loose_end){0};
+        lock_give(&qp->sq_lock);
+        rxe_flush_other(end);
+    } while (end.r);
+}
+
+int rxe_doorbell(struct region *r, struct qp *qp)
+{
+    uint32_t state = atomic_load(&qp->state);
+
+    /* Refused before RTS, but the requests stay in the queue: the provider has moved its index already. */
+    if (state < QPS_RTS || state == QPS_DEAD)
+        return EINVAL;
+    if (qp->timer_proc != process.proc)
+        qp->timer_proc = process.proc;
+    rxe_run(r, qp);
+    return 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What happens without a call: retries that are due, and receives posted to queue pairs that are in error (posting one
+ * makes no system call, so somebody has to look). */
+#include "../fabric/discovery.h"
+#include "../lock.h"
+#include "../process.h"
+#include "rxe.h"
+
+#define LOOK_FIRST_NS 1000000u /* how often to look for such receives: less and less while there are none */
+#define LOOK_LAST_NS 64000000u
+
+void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until)
+{
+    uint64_t was = atomic_load_explicit(&qp->wait_until, memory_order_relaxed);
+
+    if (!was && !until)
+        return;
+    atomic_store(&qp->wait_until, until);
+    if (!was) {
+        atomic_fetch_add(&r->nwaiting, 1);
+        fabric_wake(&r->proc[qp->timer_proc]);
+    } else if (!until) {
+        atomic_fetch_sub(&r->nwaiting, 1);
+    } else {
+        fabric_wake(&r->proc[qp->timer_proc]);
+    }
+}
+
+static bool is_mine(struct region *r, struct qp *qp)
+{
+    return qp->timer_proc == process.proc || !process_alive(&r->proc[qp->timer_proc]);
+}
+
+/* Flushes what was posted since; true if there was something. */
+static bool look(struct region *r, struct qp *qp)
+{
+    bool found = false;
+
+    if (qp->srq != NONE || !qp->rq.offset || rxe_consumer(r, &qp->rq) == rxe_producer(r, &qp->rq))
+        return false;
+    lock_take(&qp->rq_lock);
+    if (atomic_load(&qp->state) == QPS_ERR && qp->rq.offset) {
+        rxe_flush_receives(r, qp);
+        found = true;
+    }
+    lock_give(&qp->rq_lock);
+    return found;
+}
+
+uint64_t rxe_service(struct region *r)
+{
+    static uint64_t interval = LOOK_FIRST_NS;
+    static uint32_t known_errors;
+    uint64_t next = UINT64_MAX, now = now_ns();
+    uint32_t errors = atomic_load(&r->nerror);
+    bool found = false;
+
+    if (!errors && !atomic_load(&r->nwaiting))
+        return UINT64_MAX;
+    for (uint32_t w = 0; w < TABLE_BITS(MAX_QPS); w++) {
+        for (uint64_t bits = atomic_load(&r->qp_bits[w]); bits; bits &= bits - 1) {
+            struct qp *qp = &r->qp[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+            uint64_t until = atomic_load(&qp->wait_until);
+
+            if (!is_mine(r, qp))
+                continue;
+            if (atomic_load(&qp->state) == QPS_ERR)
+                found |= look(r, qp);
+            if (until && until <= now) {
+                rxe_run(r, qp);
+                until = atomic_load(&qp->wait_until);
+            }
+            if (until)
+                next = min_u64(next, until);
+        }
+    }
+    if (!errors)
+        return next;
+    if (found || errors != known_errors)
+        interval = LOOK_FIRST_NS;
+    else if (interval < LOOK_LAST_NS)
+        interval *= 2;
+    known_errors = errors;
+    return min_u64(next, now + interval);
+}

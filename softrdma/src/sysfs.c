@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making, finding and sweeping the tree. */
+#include "sysfs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "device.h"
+#include "fd.h"
+#include "libc.h"
+#include "process.h"
+
+#define PREFIX "softrdma-"
+
+static char root[128]; /* empty: not made */
+static int root_fd = -1;
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool made;
+
+static bool begins(const char *text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+
+    return strncmp(text, prefix, n) == 0 && (text[n] == '/' || text[n] == '\0');
+}
+
+/* Removes a folder and everything in it. */
+static void remove_tree(int parent, const char *name)
+{
+    int fd = libc_get()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *e;
+
+    if (!dir) {
+        if (fd >= 0)
+            libc_get()->close(fd);
+        return;
+    }
+    while ((e = readdir(dir))) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (unlinkat(fd, e->d_name, 0) != 0 && (errno == EISDIR || errno == EPERM))
+            remove_tree(fd, e->d_name);
+    }
+    closedir(dir);
+    unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static int open_dir(int parent, const char *name)
+{
+    return libc_get()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Trees of ours that nobody holds any more. */
+static void sweep(const char *folder, int folder_fd)
+{
+    char prefix[32];
+    DIR *dir = libc_get()->opendir(folder);
+    struct dirent *e;
+
+    if (!dir)
+        return;
+    snprintf(prefix, sizeof(prefix), PREFIX "%u-", (unsigned)geteuid());
+    while ((e = readdir(dir))) {
+        int fd;
+
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        fd = open_dir(folder_fd, e->d_name);
+        if (fd < 0)
+            continue;
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_tree(folder_fd, e->d_name);
+        libc_get()->close(fd);
+    }
+    closedir(dir);
+}
+
+static void put(const char *value, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+static void put(const char *value, const char *fmt, ...)
+{
+    char rel[200], path[SYSFS_PATH_MAX];
+    va_list ap;
+    int fd;
+
+    va_start(ap, fmt);
+    vsnprintf(rel, sizeof(rel), fmt, ap);
+    va_end(ap);
+    for (char *slash = strchr(rel, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdirat(root_fd, rel, 0755);
+        *slash = '/';
+    }
+    fd = libc_get()->openat(root_fd, rel, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return;
+    snprintf(path, sizeof(path), "%s\n", value);
+    if (libc_get()->write(fd, path, strlen(path)) < 0)
+        TRACE("%s: %s", rel, strerror(errno));
+    libc_get()->close(fd);
+}
+
+static void put_ports(const struct device *d, const char *dir)
+{
+    char text[48];
+
+    put("4: ACTIVE", "%s/state", dir);
+    put("5: LinkUp", "%s/phys_state", dir);
+    put("10 Gb/sec (1X FDR10)", "%s/rate", dir);
+    put("Ethernet", "%s/link_layer", dir);
+    put("0x0", "%s/lid", dir);
+    put("0", "%s/lid_mask_count", dir);
+    put("0x0", "%s/sm_lid", dir);
+    put("0", "%s/sm_sl", dir);
+    put("0x00010000", "%s/cap_mask", dir);
+    put("0xffff", "%s/pkeys/0", dir);
+    for (int i = 0; i < DEVICE_GIDS; i++) {
+        const uint8_t *g = d->gid[i];
+        size_t n = 0;
+
+        for (int k = 0; k < 16; k += 2)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x%02x", k ? ":" : "", g[k], g[k + 1]);
+        put(text, "%s/gids/%d", dir, i);
+        put("RoCE v2", "%s/gid_attrs/types/%d", dir, i);
+        put(d->netdev, "%s/gid_attrs/ndevs/%d", dir, i);
+    }
+}
+
+static void put_device(const struct device *d)
+{
+    const uint8_t *g = d->guid;
+    char text[64], dir[64];
+
+    snprintf(dir, sizeof(dir), "class/infiniband_verbs/uverbs%d", d->index);
+    put(d->name, "%s/ibdev", dir);
+    snprintf(text, sizeof(text), "%u", d->model->abi_version);
+    put(text, "%s/abi_version", dir);
+    snprintf(text, sizeof(text), "%d:%d", DEVICE_MAJOR, DEVICE_MINOR + d->index);
+    put(text, "%s/dev", dir);
+
+    snprintf(dir, sizeof(dir), "class/infiniband/%s", d->name);
+    snprintf(text, sizeof(text), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7]);
+    put(d->model->node_type, "%s/node_type", dir);
+    put(d->model->name, "%s/node_desc", dir);
+    put("", "%s/fw_ver", dir);
+    put(text, "%s/node_guid", dir);
+    put(text, "%s/sys_image_guid", dir);
+    put(d->netdev, "%s/parent", dir);
+    snprintf(dir, sizeof(dir), "class/infiniband/%s/ports/1", d->name);
+    put_ports(d, dir);
+    put("", "dev/infiniband/uverbs%d", d->index);
+}
+
+/* libibverbs keeps the order in which it finds devices, and tmpfs lists the newest first. */
+static void fill(void)
+{
+    put("6", "class/infiniband_verbs/abi_version");
+    mkdirat(root_fd, "class/infiniband", 0755);
+    mkdirat(root_fd, "dev", 0755);
+    mkdirat(root_fd, "dev/infiniband", 0755);
+    for (int i = device_count() - 1; i >= 0; i--)
+        put_device(device_at(i));
+}
+
+/* The folder is locked while trees in it come and go, so that nobody sweeps one that is not yet held. */
+static bool make_in(const char *folder)
+{
+    int folder_fd;
+    bool ok = false;
+
+    if (!folder || strlen(folder) > 80)
+        return false;
+    folder_fd = libc_get()->open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder_fd < 0)
+        return false;
+    flock(folder_fd, LOCK_EX);
+    sweep(folder, folder_fd);
+    snprintf(root, sizeof(root), "%s/" PREFIX "%u-XXXXXX", folder, (unsigned)geteuid());
+    if (mkdtemp(root)) {
+        root_fd = fd_make_internal(libc_get()->open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        ok = root_fd >= 0 && flock(root_fd, LOCK_SH) == 0;
+    }
+    libc_get()->close(folder_fd);
+    if (!ok)
+        root[0] = '\0';
+    return ok;
+}
+
+static void make(void)
+{
+    int saved = errno;
+
+    pthread_mutex_lock(&make_lock);
+    if (!atomic_load(&made)) {
+        if (make_in("/dev/shm") || make_in(secure_getenv("XDG_RUNTIME_DIR")) || make_in(secure_getenv("TMPDIR")) ||
+            make_in("/tmp"))
+            fill();
+        atomic_store_explicit(&made, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&make_lock);
+    errno = saved;
+}
+
+const char *sysfs_path(const char *path, char buf[SYSFS_PATH_MAX])
+{
+    if (!path || path[0] != '/')
+        return path;
+    if (!begins(path, "/sys/class/infiniband") && !begins(path, "/sys/class/infiniband_verbs") &&
+        !begins(path, "/dev/infiniband"))
+        return path;
+    if (!atomic_load_explicit(&made, memory_order_acquire))
+        make();
+    if (!root[0])
+        return path;
+    if ((size_t)snprintf(buf, SYSFS_PATH_MAX, "%s%s", root, begins(path, "/dev/infiniband") ? path : path + 4) >=
+        SYSFS_PATH_MAX)
+        return path;
+    return buf;
+}
+
+int sysfs_device(const char *resolved)
+{
+    size_t n = strlen(root);
+    char *end;
+    long i;
+
+    if (!n || !resolved || strncmp(resolved, root, n) != 0 || strncmp(resolved + n, "/dev/infiniband/uverbs", 22) != 0)
+        return -1;
+    i = strtol(resolved + n + 22, &end, 10);
+    return end == resolved + n + 22 || *end || i < 0 || i >= device_count() ? -1 : (int)i;
+}
+
+void sysfs_remove(void)
+{
+    char *slash = strrchr(root, '/');
+    char folder[sizeof(root)];
+    int folder_fd;
+
+    if (!root[0] || process_is_borrowed())
+        return;
+    memcpy(folder, root, (size_t)(slash - root));
+    folder[slash - root] = '\0';
+    folder_fd = libc_get()->open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    fd_close_internal(root_fd);
+    if (folder_fd >= 0) {
+        int fd = open_dir(folder_fd, slash + 1);
+
+        flock(folder_fd, LOCK_EX);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) /* no relative uses it */
+            remove_tree(folder_fd, slash + 1);
+        if (fd >= 0)
+            libc_get()->close(fd);
+        libc_get()->close(folder_fd);
+    }
+    root[0] = '\0';
+}
