@@ -43,6 +43,7 @@ struct device_model {
     void (*destroy_cq)(struct region *r, struct cq *cq);
     int (*notify_cq)(struct region *r, struct cq *cq, bool solicited_only);
 
+    bool (*has_qp_type)(uint32_t type);
     int (*create_qp)(struct call *c, struct qp *qp, struct ib_uverbs_qp_cap *cap);
     void (*destroy_qp)(struct region *r, struct qp *qp);
     int (*modify_qp)(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);

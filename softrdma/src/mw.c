@@ -4,11 +4,9 @@
 #include "lock.h"
 #include "object.h"
 
-#define FIRST_INDEX 0x80001u
-
 struct mw *mw_find(struct region *r, uint32_t pd, uint32_t key)
 {
-    uint32_t i = (key >> 8) - FIRST_INDEX;
+    uint32_t i = (key >> 8) - MW_FIRST_INDEX;
 
     if (i >= MAX_MWS || r->mw[i].key != key || r->mw[i].pd != pd)
         return NULL;
@@ -57,7 +55,7 @@ int mw_alloc(struct call *c)
         h = handle_new(r, c->context, OBJ_MW, i);
     if (h != NONE) {
         out.mw_handle = h;
-        out.rkey = (FIRST_INDEX + i) << 8 | 1;
+        out.rkey = (MW_FIRST_INDEX + i) << 8 | 1;
         err = call_respond(c, &out, sizeof(out));
         if (!err) {
             lock_take(&r->mw_lock);

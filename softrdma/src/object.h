@@ -33,6 +33,12 @@ struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key);
 
 int mw_alloc(struct call *c);
 int mw_destroy(struct call *c);
+/* Is it a window's key? Windows have the indices above those of regions. */
+#define MW_FIRST_INDEX 0x80001u
+static inline bool mw_is_key(uint32_t key)
+{
+    return key >> 8 >= MW_FIRST_INDEX;
+}
 /* The caller holds region.mw_lock. */
 struct mw *mw_find(struct region *r, uint32_t pd, uint32_t key);
 void mw_unbind(struct region *r, struct mw *w);

@@ -69,6 +69,7 @@ static void prepare(struct call *c, uint32_t i, const struct parents *p)
     qp->timer_proc = process.proc;
     qp->drained = qp->running = qp->groups = qp->last_wqe_event = qp->async_events = 0;
     atomic_store(&qp->wait_until, 0);
+    qp->ack_deadline = 0;
     qp->peer_instance = 0;
     memset(&qp->attr, 0, sizeof(qp->attr));
     qp_unlock_both(qp);
@@ -114,6 +115,8 @@ int qp_create(struct call *c)
     uint32_t i, flags = call_u32(c, UVERBS_ATTR_CREATE_QP_FLAGS);
     int err;
 
+    if (!c->device->model->has_qp_type(call_u32(c, UVERBS_ATTR_CREATE_QP_TYPE)))
+        return EOPNOTSUPP;
     if (flags & ~(uint32_t)IB_UVERBS_QP_CREATE_SQ_SIG_ALL)
         return EOPNOTSUPP;
     lock_take(&r->lock);

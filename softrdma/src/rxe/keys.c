@@ -61,7 +61,7 @@ bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t ad
 {
     struct mr *m;
 
-    if (key >> 31) { /* windows have the upper half of the indices */
+    if (mw_is_key(key)) {
         m = through_window(r, qp, key, &addr, length, access);
     } else {
         m = mr_find(r, r->qp[qp].pd, key);

@@ -112,9 +112,10 @@ static int check(const struct qp *qp, const struct ib_uverbs_modify_qp *in, uint
     return 0;
 }
 
+/* 129 and more round up to 256, which the driver's byte cannot hold: 0, and reads are refused, as on the kernel. */
 static uint8_t round_depth(uint8_t depth)
 {
-    return depth ? (uint8_t)min_u64(pow2_at_least(depth), 255) : 0;
+    return depth ? (uint8_t)pow2_at_least(depth) : 0;
 }
 
 static void store(struct qp *qp, const struct ib_uverbs_modify_qp *in)

@@ -290,30 +290,48 @@ static const uint32_t rnr_delay_us[32] = {
     2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 };
 
-/* The request was not taken: try again later, or give up with the status returned. retry_cnt 7 is endless too, as in the
- * kernel's rxe. */
+/* One more expiry of the ack timer; false when there was one too many. 7 is endless here, as in the kernel's rxe. */
+static bool count_timeout(struct qp *qp)
+{
+    if (!qp->retries_left)
+        return false;
+    if (qp->retries_left != 7)
+        qp->retries_left--;
+    return true;
+}
+
+/* The receiver was not ready. The kernel's ack timer runs on meanwhile, so that a long wait ends in retry exceeded. */
+static enum rxe_status wait_for_receive(struct region *r, struct qp *qp, uint32_t rnr_timer)
+{
+    uint64_t now = now_ns(), timeout = qp->attr.timeout ? UINT64_C(4096) << (qp->attr.timeout & 31) : 0;
+
+    if (!qp->rnr_left)
+        return WC_RNR_RETRY_EXC_ERR;
+    if (qp->rnr_left != 7)
+        qp->rnr_left--;
+    if (!qp->ack_deadline) {
+        qp->ack_deadline = now + timeout;
+    } else if (timeout && now >= qp->ack_deadline) {
+        if (!count_timeout(qp))
+            return WC_RETRY_EXC_ERR;
+        qp->ack_deadline = now + timeout;
+    }
+    rxe_set_wait(r, qp, now + rnr_delay_us[rnr_timer & 31] * UINT64_C(1000));
+    return RXE_NO_ANSWER;
+}
+
+/* The request was not taken: try again later (RXE_NO_ANSWER), or give up with the status returned. */
 static enum rxe_status retry_later(struct region *r, struct qp *qp, const struct rxe_answer *answer)
 {
-    uint64_t delay;
-
-    if (answer->status == RXE_NOT_READY) {
-        if (!qp->rnr_left)
-            return WC_RNR_RETRY_EXC_ERR;
-        if (qp->rnr_left != 7)
-            qp->rnr_left--;
-        delay = rnr_delay_us[answer->rnr_timer & 31] * UINT64_C(1000);
-    } else {
-        if (!qp->attr.timeout) {
-            rxe_set_wait(r, qp, UINT64_MAX);
-            return RXE_NO_ANSWER;
-        }
-        if (!qp->retries_left)
-            return WC_RETRY_EXC_ERR;
-        if (qp->retries_left != 7)
-            qp->retries_left--;
-        delay = UINT64_C(4096) << (qp->attr.timeout & 31);
+    if (answer->status == RXE_NOT_READY)
+        return wait_for_receive(r, qp, answer->rnr_timer);
+    if (!qp->attr.timeout) { /* no timer, no end */
+        rxe_set_wait(r, qp, UINT64_MAX);
+        return RXE_NO_ANSWER;
     }
-    rxe_set_wait(r, qp, now_ns() + delay);
+    if (!count_timeout(qp))
+        return WC_RETRY_EXC_ERR;
+    rxe_set_wait(r, qp, now_ns() + (UINT64_C(4096) << (qp->attr.timeout & 31)));
     return RXE_NO_ANSWER;
 }
 
@@ -374,6 +392,7 @@ struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp)
         }
         qp->retries_left = qp->attr.retry_cnt;
         qp->rnr_left = qp->attr.rnr_retry;
+        qp->ack_deadline = 0;
         finish(r, qp, &w, status);
         if (status != WC_SUCCESS) {
             lock_take(&qp->rq_lock);

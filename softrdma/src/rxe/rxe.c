@@ -123,6 +123,11 @@ static void destroy_cq(struct region *r, struct cq *cq)
     rxe_queue_destroy(r, &cq->queue);
 }
 
+static bool has_qp_type(uint32_t type)
+{
+    return type == IB_UVERBS_QPT_RC || type == IB_UVERBS_QPT_UC || type == IB_UVERBS_QPT_UD;
+}
+
 static int check_cap(const struct qp *qp, const struct ib_uverbs_qp_cap *cap)
 {
     if (cap->max_send_wr > RXE_MAX_WR || cap->max_send_sge > RXE_MAX_SGE || cap->max_inline_data > RXE_MAX_INLINE)
@@ -165,8 +170,6 @@ static int create_qp(struct call *c, struct qp *qp, struct ib_uverbs_qp_cap *cap
     struct rxe_create_qp_resp out = {0};
     int err;
 
-    if (qp->type != IB_UVERBS_QPT_RC && qp->type != IB_UVERBS_QPT_UC && qp->type != IB_UVERBS_QPT_UD)
-        return EOPNOTSUPP;
     if (call_size(c, UVERBS_ATTR_UHW_OUT) < sizeof(out))
         return EINVAL;
     err = check_cap(qp, cap);
@@ -279,6 +282,7 @@ const struct device_model rxe_model = {
     .create_cq = create_cq,
     .resize_cq = resize_cq,
     .destroy_cq = destroy_cq,
+    .has_qp_type = has_qp_type,
     .create_qp = create_qp,
     .destroy_qp = destroy_qp,
     .modify_qp = rxe_modify_qp,
