@@ -22,6 +22,7 @@ static int mr_destroy(struct core_object *self)
 static void mr_release(struct core_object *self, void *handle)
 {
     (void)handle;
+    Py_CLEAR(((struct core_mr *)self)->hold);
     Py_CLEAR(((struct core_mr *)self)->owner);
 }
 
@@ -30,6 +31,7 @@ static const struct core_kind mr_kind = {CORE_KIND_MR, "MR", "ibv_dereg_mr", mr_
 int core_mr_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(((struct core_mr *)self)->owner);
+    Py_VISIT(((struct core_mr *)self)->hold);
     return core_object_traverse(self, visit, arg);
 }
 
@@ -79,8 +81,8 @@ static PyObject *raise_refused(struct core_state *state, int err, const char *ve
 }
 
 /* A region without a registration yet, begun. */
-static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, uint64_t addr, uint64_t length,
-                                const char *method)
+static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, PyObject *hold, uint64_t addr,
+                                uint64_t length, const char *method)
 {
     struct core_mr *self = (struct core_mr *)core_object_new(pd->state, pd->module, CORE_TYPE_MR, &mr_kind);
 
@@ -91,6 +93,8 @@ static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, uint64_
         Py_INCREF(owner);
         self->owner = owner;
     }
+    Py_XINCREF(hold);
+    self->hold = hold;
     self->addr = addr;
     self->length = length;
     if (core_object_begin(&self->base, method) < 0)
@@ -108,13 +112,13 @@ static int check_wrap(struct core_state *state, uint64_t addr, uint64_t length)
 }
 
 static const struct core_params reg_mr_params = {
-    "PD.reg_mr", 4, 3, {CORE_NAME_addr, CORE_NAME_length, CORE_NAME_access, CORE_NAME_owner}};
+    "PD.reg_mr", 5, 3, {CORE_NAME_addr, CORE_NAME_length, CORE_NAME_access, CORE_NAME_owner, CORE_NAME_hold}};
 
 PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct core_object *pd = (struct core_object *)op;
     struct core_state *state = pd->state;
-    PyObject *values[4], *result;
+    PyObject *values[5], *result;
     uint64_t addr, length;
     uint32_t access;
     struct core_mr *self;
@@ -127,7 +131,7 @@ PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t 
         core_check_open(pd, "reg_mr") < 0)
         return NULL;
 
-    self = mr_begin(pd, values[3], addr, length, "reg_mr");
+    self = mr_begin(pd, values[3], values[4], addr, length, "reg_mr");
     if (!self)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
@@ -165,7 +169,7 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_s
     if (!verbs.reg_dmabuf_mr)
         return core_raise_unsupported(state, "ibv_reg_dmabuf_mr", verbs_since("ibv_reg_dmabuf_mr"));
 
-    self = mr_begin(pd, values[5], iova, length, "reg_dmabuf_mr");
+    self = mr_begin(pd, values[5], NULL, iova, length, "reg_dmabuf_mr");
     if (!self)
         return NULL;
     Py_BEGIN_ALLOW_THREADS

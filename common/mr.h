@@ -13,6 +13,7 @@
 struct core_mr {
     struct core_object base;
     PyObject *owner; /* of the memory; NULL if nobody said, or when closed */
+    PyObject *hold;  /* what else is kept so long: an export that keeps the memory in its place; or NULL */
     uint64_t addr;   /* where requests find it: for a dma-buf the iova, not what the library keeps */
     uint64_t length;
 };
@@ -31,8 +32,8 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *, PyObject *const *, Py_ssize_t
 
 #define CORE_REG_MR_METHODS                                                                                            \
     CORE_METHOD("reg_mr", core_pd_method_reg_mr,                                                                       \
-                "reg_mr($self, addr, length, access, owner=None)\n--\n\n"                                              \
-                "Register memory at an address and return its MR, which keeps owner alive. ibv_reg_mr."),              \
+                "reg_mr($self, addr, length, access, owner=None, hold=None)\n--\n\n"                                   \
+                "Register memory at an address and return its MR, which keeps owner and hold. ibv_reg_mr."),           \
         CORE_METHOD("reg_dmabuf_mr", core_pd_method_reg_dmabuf_mr,                                                     \
                     "reg_dmabuf_mr($self, offset, length, iova, fd, access, owner=None)\n--\n\n"                       \
                     "Register a range of a dma-buf and return its MR. ibv_reg_dmabuf_mr.")

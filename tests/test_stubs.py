@@ -162,7 +162,7 @@ def main() -> int:
             wc.raise_for_status()
             total += wc.byte_len
         state, cap = qp.query()
-        total += state["qp_state"] + cap.max_send_wr
+        total += int(state["qp_state"]) + cap.max_send_wr
         event = ctx.get_async_event(0)
         if event is not None and event.qp is not None:
             ctx.ack_async_event(event)

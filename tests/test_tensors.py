@@ -523,3 +523,79 @@ def test_what_reg_mr_raises_comes_through(ib: Any) -> None:
 
     with pytest.raises(MemoryError):
         ib.reg_tensor(Refusing(), bytearray(8), 0)
+
+
+# ---- registration with a PD of the package -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real_pd(ib: Any) -> Any:
+    """A PD of any device there is, be it the stub's."""
+    devices = ib.get_device_list()
+    if not devices:
+        pytest.skip("needs a verbs device, or the stub libibverbs")
+    with devices[0].open() as ctx, ctx.alloc_pd() as pd:
+        yield pd
+
+
+def test_the_region_names_its_owner_and_place(ib: Any, real_pd: Any) -> None:
+    for thing in (bytearray(64), Exporter(), Interface(), Tensor(), mmap.mmap(-1, 4096), array.array("i", range(16))):
+        with ib.reg_tensor(real_pd, thing, LOCAL_WRITE) as mr:
+            assert mr.owner is thing
+            assert (mr.addr, mr.length) == ib.tensor_addr_len(thing)
+        assert mr.owner is None
+
+
+def test_a_buffer_cannot_move_while_it_is_registered(ib: Any, real_pd: Any) -> None:
+    data = bytearray(64)
+    mr = ib.reg_tensor(real_pd, data, LOCAL_WRITE)
+    with pytest.raises(BufferError):
+        data.extend(b"x" * 10000)
+    mr.close()
+    data.extend(b"x" * 10000)
+
+
+def test_a_mapping_cannot_be_closed_while_it_is_registered(ib: Any, real_pd: Any) -> None:
+    memory = mmap.mmap(-1, 4096)
+    mr = ib.reg_tensor(real_pd, memory, LOCAL_WRITE)
+    with pytest.raises(BufferError):
+        memory.close()
+    mr.close()
+    memory.close()
+
+
+def test_a_collected_region_lets_go_of_the_buffer(ib: Any, real_pd: Any) -> None:
+    data = bytearray(64)
+    mr = ib.reg_tensor(real_pd, data, LOCAL_WRITE)
+    del mr
+    gc.collect()
+    data.extend(b"x")
+
+
+def test_a_refused_registration_lets_go_of_the_buffer(ib: Any, real_pd: Any) -> None:
+    data = bytearray(64)
+    real_pd.close()
+    with pytest.raises(ib.VerbsError):
+        ib.reg_tensor(real_pd, data, LOCAL_WRITE)
+    data.extend(b"x")
+
+
+def test_the_region_keeps_the_tensor_alive(ib: Any, real_pd: Any) -> None:
+    tensor = Tensor()
+    alive = weakref.ref(tensor)
+    mr = ib.reg_tensor(real_pd, tensor, LOCAL_WRITE)
+    del tensor
+    gc.collect()
+    assert alive() is mr.owner is not None
+    mr.close()
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_region_in_a_cycle_with_its_tensor_is_collected(ib: Any, real_pd: Any) -> None:
+    tensor = Tensor()
+    alive = weakref.ref(tensor)
+    tensor.mr = ib.reg_tensor(real_pd, tensor, LOCAL_WRITE)  # type: ignore[attr-defined]
+    del tensor
+    gc.collect()
+    assert alive() is None

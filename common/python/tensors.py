@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 import weakref
 from operator import index
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
 
 from ._extension import extension
 
@@ -211,28 +212,12 @@ def _from_device_array(tensor: Any) -> Optional[Memory]:
 # ---- the buffer protocol -------------------------------------------------------------------------------------------
 
 
-class _PyBuffer(ctypes.Structure):
-    """``Py_buffer``: the same on every CPython, and part of the stable ABI from 3.11 on."""
-
-    _fields_ = [
-        ("buf", ctypes.c_void_p),
-        ("obj", ctypes.c_void_p),
-        ("len", ctypes.c_ssize_t),
-        ("itemsize", ctypes.c_ssize_t),
-        ("readonly", ctypes.c_int),
-        ("ndim", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("internal", ctypes.c_void_p),
-    ]
-
-
-_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)(
+_Buffer = ctypes.c_void_p * 16
+"""Room for a ``Py_buffer``, which has 80 bytes on 64-bit machines and begins with the address."""
+_get_buffer = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_Buffer), ctypes.c_int)(
     ("PyObject_GetBuffer", ctypes.pythonapi)
 )
-_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_PyBuffer))(("PyBuffer_Release", ctypes.pythonapi))
+_release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Release", ctypes.pythonapi))
 _PYBUF_FULL_RO = 0x011C
 
 
@@ -246,9 +231,9 @@ def _from_buffer(tensor: Any) -> Optional[Memory]:
     if view.nbytes and not view.c_contiguous:
         raise _not_contiguous(tensor)
     # A memoryview does not tell its address. A second export does, and is given back: the view stays.
-    buffer = _PyBuffer()
+    buffer = _Buffer()
     _get_buffer(view, ctypes.byref(buffer), _PYBUF_FULL_RO)
-    addr = int(buffer.buf or 0)
+    addr = buffer[0] or 0
     _release_buffer(ctypes.byref(buffer))
     return Memory(addr, view.nbytes, view.readonly, None, view)
 
@@ -256,34 +241,25 @@ def _from_buffer(tensor: Any) -> Optional[Memory]:
 # ---- DLPack --------------------------------------------------------------------------------------------------------
 
 
-class _DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
+class _DLTensor(NamedTuple):
+    """``DLTensor``, as it lies in a capsule."""
+
+    data: int
+    device_type: int
+    device_id: int
+    ndim: int
+    code: int
+    bits: int
+    lanes: int
+    shape: int
+    strides: int
+    byte_offset: int
 
 
-class _DLManagedTensorVersioned(ctypes.Structure):
-    """What a capsule of DLPack 1.x holds. Those of before (a DLManagedTensor) begin with the DLTensor."""
-
-    _fields_ = [
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("dl_tensor", _DLTensor),
-    ]
-
-
+# A DLManagedTensor begins with the DLTensor. A DLManagedTensorVersioned has before it: major, minor, manager_ctx,
+# deleter, flags; later versions of DLPack keep the first two where they are.
+_DL_TENSOR = struct.Struct("@PiiiBBHPPQ")
+_DL_VERSIONED = struct.Struct("@IIPPQ")
 _DL_READ_ONLY, _DL_COPIED, _DL_PADDED = 1, 2, 4
 _DL_HANDLE = 3  # type code of an opaque handle: the elements are no data
 _DL_HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host"}
@@ -317,14 +293,31 @@ def _dlpack_export(tensor: Any) -> Any:
     return None
 
 
+def _dlpack_read(name: str, capsule: Any) -> Tuple[_DLTensor, int]:
+    """Read what a capsule holds, and its flags."""
+    flags = 0
+    if _capsule_is_valid(capsule, b"dltensor_versioned"):
+        pointer = _capsule_pointer(capsule, b"dltensor_versioned")
+        major, minor, _, _, flags = _DL_VERSIONED.unpack(ctypes.string_at(pointer, _DL_VERSIONED.size))
+        if major != 1:
+            raise TypeError(f"the {name} speaks DLPack {major}.{minor}, not 1.x")
+        pointer += _DL_VERSIONED.size
+    elif _capsule_is_valid(capsule, b"dltensor"):
+        pointer = _capsule_pointer(capsule, b"dltensor")
+    else:
+        raise TypeError(f"the __dlpack__ of the {name} gave no DLPack capsule")
+    return _DLTensor(*_DL_TENSOR.unpack(ctypes.string_at(pointer, _DL_TENSOR.size))), flags
+
+
 def _dlpack_length(tensor: Any, dl: _DLTensor, padded: bool) -> int:
-    shape: List[int] = dl.shape[: dl.ndim] if dl.ndim else []
-    bits: int = dl.bits * dl.lanes
+    numbers = ctypes.c_int64 * dl.ndim
+    shape = numbers.from_address(dl.shape)[:] if dl.ndim else []
+    bits = dl.bits * dl.lanes
     if padded or bits % 8 == 0:
         length = _product(shape) * ((bits + 7) // 8)
     else:  # several elements share a byte
         length = (_product(shape) * bits + 7) // 8
-    if length and dl.strides and not _is_contiguous(shape, dl.strides[: dl.ndim], 1):
+    if length and dl.ndim and dl.strides and not _is_contiguous(shape, numbers.from_address(dl.strides)[:], 1):
         raise _not_contiguous(tensor)
     return length
 
@@ -344,19 +337,10 @@ def _from_dlpack(tensor: Any) -> Optional[Memory]:
     except (BufferError, RuntimeError) as error:
         raise TypeError(f"the {name} does not export its memory: {error}") from error
 
-    flags = 0
-    if _capsule_is_valid(capsule, b"dltensor_versioned"):
-        versioned = _DLManagedTensorVersioned.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
-        if versioned.major != 1:
-            raise TypeError(f"the {name} speaks DLPack {versioned.major}.{versioned.minor}, not 1.x")
-        dl, flags = versioned.dl_tensor, versioned.flags
-    elif _capsule_is_valid(capsule, b"dltensor"):
-        dl = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    else:
-        raise TypeError(f"the __dlpack__ of the {name} gave no DLPack capsule")
+    dl, flags = _dlpack_read(name, capsule)
     if flags & _DL_COPIED:
         raise TypeError(f"the {name} exports only a copy of its memory")
     if dl.code == _DL_HANDLE:
         raise TypeError(f"the {name} holds opaque handles, not data")
     length = _dlpack_length(tensor, dl, bool(flags & _DL_PADDED))
-    return Memory(int(dl.data or 0) + dl.byte_offset, length, bool(flags & _DL_READ_ONLY), None, capsule)
+    return Memory(dl.data + dl.byte_offset, length, bool(flags & _DL_READ_ONLY), None, capsule)

@@ -35,6 +35,7 @@ from ._version import __version__ as __version__
 from .enums import (
     MTU,
     AccessFlags,
+    EventType,
     NodeType,
     PortState,
     QPAttrMask,
@@ -59,6 +60,7 @@ __all__ = [
     "Context",
     "Device",
     "DeviceAttr",
+    "EventType",
     "Gid",
     "MR",
     "MTU",

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, SupportsIndex, final
 
-from typing_extensions import Self
+from typing_extensions import Self, disjoint_base
 
 _GidLike = Gid | bytes | bytearray | memoryview
 
@@ -390,7 +390,7 @@ class AsyncEvent:
 
     @property
     def event_type(self) -> int:
-        """What happened: ``enum ibv_event_type``."""
+        """What happened, an ``EventType`` value."""
     @property
     def event_type_str(self) -> str:
         """What happened, in the library's words."""
@@ -417,12 +417,18 @@ class PD:
     def context(self) -> Context:
         """The device it was made on; also after ``close()``."""
     def reg_mr(
-        self, addr: SupportsIndex, length: SupportsIndex, access: SupportsIndex, owner: object = None
+        self,
+        addr: SupportsIndex,
+        length: SupportsIndex,
+        access: SupportsIndex,
+        owner: object = None,
+        hold: object = None,
     ) -> MR:
         """Register memory of this process, so that devices can reach it; the pages are pinned.
 
         ``addr`` is a virtual address (or a CUDA device pointer, where the kernel has a peer-memory module),
-        ``length`` is in bytes, ``access`` takes ``AccessFlags``. ``owner`` is kept as long as the registration; for
+        ``length`` is in bytes, ``access`` takes ``AccessFlags``. ``owner`` (``MR.owner``) and
+        ``hold`` (such as an open export that keeps the memory in its place) are kept as long as the registration; for
         objects that own memory use ``reg_tensor``, which finds all of this out.
 
         A failure with ``ENOMEM`` says what the limit on locked memory is. ``ibv_reg_mr``; other threads run meanwhile.
@@ -676,12 +682,27 @@ class CQ:
 
 @final
 class WC:
-    """A completion: how one request ended. ``CQ.poll`` gives them; for tests one can be made from keywords.
+    """A completion: how one request ended. ``CQ.poll`` gives them; for tests one can be made from its fields.
 
     When ``status`` is not success, only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean anything.
     """
 
-    def __new__(cls, **fields: Any) -> Self: ...
+    def __new__(
+        cls,
+        wr_id: SupportsIndex = 0,
+        status: SupportsIndex = 0,
+        opcode: SupportsIndex = 0,
+        vendor_err: SupportsIndex = 0,
+        byte_len: SupportsIndex = 0,
+        imm_data: SupportsIndex = 0,
+        qp_num: SupportsIndex = 0,
+        src_qp: SupportsIndex = 0,
+        wc_flags: SupportsIndex = 0,
+        pkey_index: SupportsIndex = 0,
+        slid: SupportsIndex = 0,
+        sl: SupportsIndex = 0,
+        dlid_path_bits: SupportsIndex = 0,
+    ) -> Self: ...
     @property
     def wr_id(self) -> int:
         """The number that the request was given."""
@@ -734,6 +755,7 @@ class WC:
 
 # ---- requests ------------------------------------------------------------------------------------------------------
 
+@disjoint_base
 class SGE:
     """A scatter/gather entry: one piece of memory that a request reads or fills.
 
@@ -804,6 +826,7 @@ class SendWR:
         remote_qkey: SupportsIndex = 0,
     ) -> Self: ...
 
+@disjoint_base
 class RecvWR:
     """A receive request: memory for one message. It may be changed and posted again as a SendWR may."""
 
@@ -845,6 +868,7 @@ class QPCap:
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
+@disjoint_base
 class QPInitAttr:
     """What ``PD.create_qp`` makes a queue pair from: ``struct ibv_qp_init_attr``. Plain writable attributes."""
 
@@ -1074,6 +1098,14 @@ class RangeError(OverflowError, ValueError):
 class FlagOps:
     """Operators of ``enum.IntFlag`` members, looked up in C. For use as a base class before IntFlag."""
 
+    def __or__(self, other: int, /) -> Self: ...
+    def __and__(self, other: int, /) -> Self: ...
+    def __xor__(self, other: int, /) -> Self: ...
+    def __ror__(self, other: int, /) -> Self: ...
+    def __rand__(self, other: int, /) -> Self: ...
+    def __rxor__(self, other: int, /) -> Self: ...
+    def __invert__(self) -> Self: ...
+
 IBV_ACCESS_LOCAL_WRITE: int
 IBV_ACCESS_REMOTE_WRITE: int
 IBV_ACCESS_REMOTE_READ: int
@@ -1179,6 +1211,26 @@ IBV_WC_WITH_INV: int
 IBV_WC_TM_SYNC_REQ: int
 IBV_WC_TM_MATCH: int
 IBV_WC_TM_DATA_VALID: int
+IBV_EVENT_CQ_ERR: int
+IBV_EVENT_QP_FATAL: int
+IBV_EVENT_QP_REQ_ERR: int
+IBV_EVENT_QP_ACCESS_ERR: int
+IBV_EVENT_COMM_EST: int
+IBV_EVENT_SQ_DRAINED: int
+IBV_EVENT_PATH_MIG: int
+IBV_EVENT_PATH_MIG_ERR: int
+IBV_EVENT_DEVICE_FATAL: int
+IBV_EVENT_PORT_ACTIVE: int
+IBV_EVENT_PORT_ERR: int
+IBV_EVENT_LID_CHANGE: int
+IBV_EVENT_PKEY_CHANGE: int
+IBV_EVENT_SM_CHANGE: int
+IBV_EVENT_SRQ_ERR: int
+IBV_EVENT_SRQ_LIMIT_REACHED: int
+IBV_EVENT_QP_LAST_WQE_REACHED: int
+IBV_EVENT_CLIENT_REREGISTER: int
+IBV_EVENT_GID_CHANGE: int
+IBV_EVENT_WQ_FATAL: int
 IBV_MTU_256: int
 IBV_MTU_512: int
 IBV_MTU_1024: int

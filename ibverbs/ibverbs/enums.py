@@ -9,6 +9,7 @@ from .flags import FlagOps, flag_operators
 
 __all__ = [
     "AccessFlags",
+    "EventType",
     "MTU",
     "NodeType",
     "PortState",
@@ -283,6 +284,51 @@ class WCFlags(FlagOps, IntFlag):
     """Tag matching: the message matched a tag."""
     TM_DATA_VALID = c.IBV_WC_TM_DATA_VALID
     """Tag matching: the data are in the buffer."""
+
+
+class EventType(IntEnum):
+    """What an asynchronous event tells (``enum ibv_event_type``)."""
+
+    CQ_ERR = c.IBV_EVENT_CQ_ERR
+    """A completion queue overran or failed: it and every queue pair on it are in error."""
+    QP_FATAL = c.IBV_EVENT_QP_FATAL
+    """A queue pair failed in a way that no completion could tell."""
+    QP_REQ_ERR = c.IBV_EVENT_QP_REQ_ERR
+    """A queue pair got a request that breaks the transport's rules."""
+    QP_ACCESS_ERR = c.IBV_EVENT_QP_ACCESS_ERR
+    """A queue pair got a request for memory that it may not reach."""
+    COMM_EST = c.IBV_EVENT_COMM_EST
+    """A queue pair in RTR got its first packet."""
+    SQ_DRAINED = c.IBV_EVENT_SQ_DRAINED
+    """A send queue finished what was begun and is drained."""
+    PATH_MIG = c.IBV_EVENT_PATH_MIG
+    """A queue pair moved to its alternative path."""
+    PATH_MIG_ERR = c.IBV_EVENT_PATH_MIG_ERR
+    """A queue pair could not move to its alternative path."""
+    DEVICE_FATAL = c.IBV_EVENT_DEVICE_FATAL
+    """The device failed."""
+    PORT_ACTIVE = c.IBV_EVENT_PORT_ACTIVE
+    """A port's link came up."""
+    PORT_ERR = c.IBV_EVENT_PORT_ERR
+    """A port's link went down."""
+    LID_CHANGE = c.IBV_EVENT_LID_CHANGE
+    """A port got another LID."""
+    PKEY_CHANGE = c.IBV_EVENT_PKEY_CHANGE
+    """A port's partition table changed."""
+    SM_CHANGE = c.IBV_EVENT_SM_CHANGE
+    """Another subnet manager took over."""
+    SRQ_ERR = c.IBV_EVENT_SRQ_ERR
+    """A shared receive queue failed."""
+    SRQ_LIMIT_REACHED = c.IBV_EVENT_SRQ_LIMIT_REACHED
+    """A shared receive queue has fewer receives left than its limit."""
+    QP_LAST_WQE_REACHED = c.IBV_EVENT_QP_LAST_WQE_REACHED
+    """A queue pair in error will take no more receives from its shared queue."""
+    CLIENT_REREGISTER = c.IBV_EVENT_CLIENT_REREGISTER
+    """The subnet manager asks for all registrations anew."""
+    GID_CHANGE = c.IBV_EVENT_GID_CHANGE
+    """A port's GID table changed."""
+    WQ_FATAL = c.IBV_EVENT_WQ_FATAL
+    """A work queue failed."""
 
 
 class MTU(IntEnum):
