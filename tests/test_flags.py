@@ -47,7 +47,7 @@ def seen(call: Callable[[], Any]) -> Any:
         value = call()
     except Exception as error:  # whatever Python's own raises is the expectation
         return type(error)
-    return type(value).__name__, int(value), repr(value), str(value), getattr(value, "name", None), bool(value), f"{value:d}"
+    return type(value).__name__, int(value), repr(value), str(value), getattr(value, "name", None), f"{value:d}"
 
 
 def both(pair: tuple[Any, Any], compute: Callable[[Any], Any]) -> None:

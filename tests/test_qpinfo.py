@@ -36,7 +36,7 @@ infos = st.builds(
 
 
 def test_the_bytes_are_the_fields_in_network_order() -> None:
-    assert info().to_bytes() == bytes.fromhex("00123456" "00abcdef" "0077" "000102030405060708090a0b0c0d0e0f" "01" "03")
+    assert info().to_bytes() == bytes.fromhex("00123456 00abcdef 0077 000102030405060708090a0b0c0d0e0f 01 03")
 
 
 @examples

@@ -60,7 +60,7 @@ def test_docstrings_are_sentences(ib: Any) -> None:
 
 
 def test_every_function_and_method_shows_its_parameters(ib: Any) -> None:
-    for name, value in public(ib):
+    for _, value in public(ib):
         if inspect.isroutine(value):
             inspect.signature(value)
     for cls in own_classes(ib):

@@ -202,9 +202,7 @@ def test_a_users_program_passes_mypy_strict(ib: Any, home: pathlib.Path, tmp_pat
         "x: str = ibverbs.get_device_list()[0].open().alloc_pd().reg_mr(0, 0, 0).lkey",
     ],
 )
-def test_a_users_mistakes_do_not_pass_mypy(
-    ib: Any, home: pathlib.Path, tmp_path: pathlib.Path, line: str
-) -> None:
+def test_a_users_mistakes_do_not_pass_mypy(ib: Any, home: pathlib.Path, tmp_path: pathlib.Path, line: str) -> None:
     if ib.__name__ != "ibverbs":
         pytest.skip("the lines are written for ibverbs")
     program = tmp_path / "program.py"

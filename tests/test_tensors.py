@@ -156,7 +156,8 @@ def test_numpy_arrays_of_every_kind_of_number(where: Any) -> None:
     for dtype in "?bBhHiIlLqQefdgFDG":
         a = np.zeros((3, 5), dtype=dtype)
         assert where(a) == (a.ctypes.data, a.nbytes)
-    for dtype in ("S7", "U3", "M8[ns]", "m8[D]", [("x", "i4"), ("y", "f8")], "V9", ">i4", np.dtype("i4, f8", align=True)):
+    padded = np.dtype("i4, f8", align=True)
+    for dtype in ("S7", "U3", "M8[ns]", "m8[D]", [("x", "i4"), ("y", "f8")], "V9", ">i4", padded):
         a = np.zeros(4, dtype=dtype)
         assert where(a) == (a.ctypes.data, a.nbytes)
 
@@ -168,7 +169,8 @@ def test_numpy_shapes(where: Any) -> None:
         view = np.asarray(view)
         if view.base is not None or view is a:
             assert where(view) == (view.ctypes.data, view.nbytes)
-    for view in (a[::2], a[:, :, ::2], a[::-1], a.T, np.asfortranarray(np.zeros((3, 4))), np.broadcast_to(a[0], (4, 1, 6))):
+    fortran, repeated = np.asfortranarray(np.zeros((3, 4))), np.broadcast_to(a[0], (4, 1, 6))
+    for view in (a[::2], a[:, :, ::2], a[::-1], a.T, fortran, repeated):
         with pytest.raises(ValueError, match="contiguous"):
             where(view)
     assert where(a[:0]) == (a[:0].ctypes.data, 0)
@@ -213,7 +215,8 @@ def address_of(buffer: Any) -> int:
 
 
 def test_buffers_of_every_kind(where: Any) -> None:
-    for buffer in (bytearray(40), array.array("d", range(5)), mmap.mmap(-1, 4096), (ctypes.c_int * 10)(), io.BytesIO(b"x" * 9).getbuffer()):
+    numbers, ints = array.array("d", range(5)), (ctypes.c_int * 10)()
+    for buffer in (bytearray(40), numbers, mmap.mmap(-1, 4096), ints, io.BytesIO(b"x" * 9).getbuffer()):
         assert where(buffer) == (address_of(buffer), memoryview(buffer).nbytes)
 
 

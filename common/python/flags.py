@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Flag enums whose operators are look-ups in C."""
+
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import Type, TypeVar
+from typing import TypeVar
 
 from ._extension import extension
 
@@ -14,7 +15,7 @@ _Flag = TypeVar("_Flag", bound=IntFlag)
 _OPERATORS = ("__or__", "__ror__", "__and__", "__rand__", "__xor__", "__rxor__", "__invert__")
 
 
-def flag_operators(cls: Type[_Flag]) -> Type[_Flag]:
+def flag_operators(cls: type[_Flag]) -> type[_Flag]:
     """Give a flag enum made with ``class Name(FlagOps, IntFlag)`` the operators of FlagOps.
 
     Inheriting them is not enough: from CPython 3.11 on the enum machinery writes Flag's operators, which are

@@ -4,22 +4,22 @@
 No framework is imported: an object says what it is by what it offers (``data_ptr()``, ``__array_interface__``, the
 buffer protocol, DLPack). What is read here is only addresses and sizes, never data.
 """
+
 from __future__ import annotations
 
 import ctypes
 import re
 import struct
 import weakref
+from collections.abc import Iterable
 from operator import index
-from typing import Any, Dict, Iterable, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 from ._extension import extension
 
 __all__ = ["Memory", "memory_of", "reg_tensor", "tensor_addr_len"]
 
-_WRITING = (
-    extension.IBV_ACCESS_LOCAL_WRITE | extension.IBV_ACCESS_REMOTE_WRITE | extension.IBV_ACCESS_REMOTE_ATOMIC
-)
+_WRITING = extension.IBV_ACCESS_LOCAL_WRITE | extension.IBV_ACCESS_REMOTE_WRITE | extension.IBV_ACCESS_REMOTE_ATOMIC
 
 
 class Memory(NamedTuple):
@@ -28,13 +28,13 @@ class Memory(NamedTuple):
     addr: int
     length: int
     readonly: bool
-    device: Optional[str]
+    device: str | None
     """None for host memory, else what the object calls the place."""
     hold: Any
     """An export that keeps the memory where it is, or None where the object itself does."""
 
 
-def tensor_addr_len(tensor: Any) -> Tuple[int, int]:
+def tensor_addr_len(tensor: Any) -> tuple[int, int]:
     """Return the address and the number of bytes of a tensor's memory.
 
     Takes a torch tensor or anything with its ``data_ptr()``, a NumPy array, or any other object that exports memory:
@@ -64,7 +64,8 @@ def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
     if memory.device is not None:
         package = __name__.rpartition(".")[0]
         raise ValueError(
-            f"the {kind} is on device {memory.device}: register it with {package}.cuda.register_tensor(pd, tensor, access)"
+            f"the {kind} is on device {memory.device}: register it with {package}.cuda.register_tensor(pd, tensor, "
+            "access)"
         )
     if memory.length == 0:
         raise ValueError(f"the {kind} is empty: there is no memory to register")
@@ -92,7 +93,7 @@ def memory_of(tensor: Any) -> Memory:
 
 # ---- keeping -------------------------------------------------------------------------------------------------------
 
-_kept: "Dict[int, Tuple[weakref.ref[Any], Any]]" = {}
+_kept: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
 
 def _keep(mr: Any, thing: Any) -> None:
@@ -139,7 +140,7 @@ def _product(shape: Iterable[int]) -> int:
 # ---- data_ptr() ----------------------------------------------------------------------------------------------------
 
 
-def _from_data_ptr(tensor: Any) -> Optional[Memory]:
+def _from_data_ptr(tensor: Any) -> Memory | None:
     data_ptr = getattr(tensor, "data_ptr", None)
     if not callable(data_ptr):
         return None
@@ -159,7 +160,7 @@ def _from_data_ptr(tensor: Any) -> Optional[Memory]:
     return Memory(addr, length, False, _device_of(tensor), None)
 
 
-def _device_of(tensor: Any) -> Optional[str]:
+def _device_of(tensor: Any) -> str | None:
     device = getattr(tensor, "device", None)
     kind = getattr(device, "type", None)
     if isinstance(kind, str):
@@ -172,7 +173,7 @@ def _device_of(tensor: Any) -> Optional[str]:
 # ---- __array_interface__, __cuda_array_interface__ -----------------------------------------------------------------
 
 
-def _array_length(tensor: Any, interface: Dict[str, Any]) -> int:
+def _array_length(tensor: Any, interface: dict[str, Any]) -> int:
     shape, strides = interface["shape"], interface.get("strides")
     element = re.match(r"[<>|=]?([a-zA-Z?])(\d*)", interface["typestr"])  # "<M8[ns]" says more behind
     if getattr(getattr(tensor, "dtype", None), "hasobject", False) or (element and element[1] == "O"):
@@ -186,7 +187,7 @@ def _array_length(tensor: Any, interface: Dict[str, Any]) -> int:
     return length
 
 
-def _from_array_interface(tensor: Any) -> Optional[Memory]:
+def _from_array_interface(tensor: Any) -> Memory | None:
     interface = getattr(tensor, "__array_interface__", None)
     if not isinstance(interface, dict):
         return None
@@ -201,7 +202,7 @@ def _from_array_interface(tensor: Any) -> Optional[Memory]:
     return Memory(int(data[0]), _array_length(tensor, interface), bool(data[1]), None, None)
 
 
-def _from_device_array(tensor: Any) -> Optional[Memory]:
+def _from_device_array(tensor: Any) -> Memory | None:
     interface = getattr(tensor, "__cuda_array_interface__", None)
     if not isinstance(interface, dict):
         return None
@@ -221,7 +222,7 @@ _release_buffer = ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Buffer))(("PyBuffer_Re
 _PYBUF_FULL_RO = 0x011C
 
 
-def _from_buffer(tensor: Any) -> Optional[Memory]:
+def _from_buffer(tensor: Any) -> Memory | None:
     try:
         view = memoryview(tensor)
     except TypeError:
@@ -273,7 +274,7 @@ _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c
 )
 
 
-def _dlpack_place(tensor: Any) -> Optional[str]:
+def _dlpack_place(tensor: Any) -> str | None:
     """The device that an object names for DLPack, None for host memory or where it names none."""
     dlpack_device = getattr(tensor, "__dlpack_device__", None)
     if not callable(dlpack_device):
@@ -293,7 +294,7 @@ def _dlpack_export(tensor: Any) -> Any:
     return None
 
 
-def _dlpack_read(name: str, capsule: Any) -> Tuple[_DLTensor, int]:
+def _dlpack_read(name: str, capsule: Any) -> tuple[_DLTensor, int]:
     """Read what a capsule holds, and its flags."""
     flags = 0
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
@@ -322,7 +323,7 @@ def _dlpack_length(tensor: Any, dl: _DLTensor, padded: bool) -> int:
     return length
 
 
-def _from_dlpack(tensor: Any) -> Optional[Memory]:
+def _from_dlpack(tensor: Any) -> Memory | None:
     if not callable(getattr(tensor, "__dlpack__", None)):
         return None
     name = type(tensor).__name__

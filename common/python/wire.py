@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks for the fields of what peers send each other: integers of so many bits, and GIDs."""
+
 from __future__ import annotations
 
 from operator import index

@@ -4,6 +4,7 @@
 ``get_device_list()`` finds the devices, ``Device.open()`` a ``Context``, and everything else is made from there:
 ``PD``, ``MR``, ``CQ``, ``QP``. ``connect_rc`` connects two queue pairs.
 """
+
 from ._ibverbs import (
     AH,
     CQ,

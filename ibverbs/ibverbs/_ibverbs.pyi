@@ -18,38 +18,13 @@ Conventions, for all classes here:
 - Calls that wait, register, create, destroy, modify or query let other Python threads run. Posting, polling and
   arming do not give up the GIL, unless a batch is long: they are shorter than giving it up.
 """
+
 import ctypes
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, SupportsIndex, final
 
 from typing_extensions import Self, disjoint_base
-
-_GidLike = Gid | bytes | bytearray | memoryview
-
-class _Region(Protocol):
-    """What serves as an MR in an SGE."""
-
-    @property
-    def addr(self) -> int: ...
-    @property
-    def length(self) -> int: ...
-    @property
-    def lkey(self) -> int: ...
-
-class _Remote(Protocol):
-    """What ``QP.to_rtr`` reads: a QPInfo, or any object with these attributes."""
-
-    @property
-    def qp_num(self) -> int: ...
-    @property
-    def psn(self) -> int: ...
-    @property
-    def lid(self) -> int: ...
-    @property
-    def gid(self) -> _GidLike: ...
-    @property
-    def mtu(self) -> int: ...
 
 # ---- devices -------------------------------------------------------------------------------------------------------
 
@@ -111,9 +86,7 @@ class Context:
         """
     def alloc_pd(self) -> PD:
         """Make a protection domain. ``ibv_alloc_pd``; other threads run meanwhile."""
-    def create_cq(
-        self, cqe: SupportsIndex, channel: CompChannel | None = None, comp_vector: SupportsIndex = 0
-    ) -> CQ:
+    def create_cq(self, cqe: SupportsIndex, channel: CompChannel | None = None, comp_vector: SupportsIndex = 0) -> CQ:
         """Make a completion queue for at least ``cqe`` completions; ``CQ.cqe`` is what was granted.
 
         With a channel, ``CQ.req_notify`` can ask for an event on it. Size the queue for everything that can be
@@ -384,6 +357,32 @@ class Gid:
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
+_GidLike = Gid | bytes | bytearray | memoryview
+
+class _Region(Protocol):
+    """What serves as an MR in an SGE."""
+
+    @property
+    def addr(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def lkey(self) -> int: ...
+
+class _Remote(Protocol):
+    """What ``QP.to_rtr`` reads: a QPInfo, or any object with these attributes."""
+
+    @property
+    def qp_num(self) -> int: ...
+    @property
+    def psn(self) -> int: ...
+    @property
+    def lid(self) -> int: ...
+    @property
+    def gid(self) -> _GidLike: ...
+    @property
+    def mtu(self) -> int: ...
+
 @final
 class AsyncEvent:
     """Something that happened to a device, a port, a queue or a queue pair. ``Context.get_async_event`` gives them."""
@@ -455,9 +454,7 @@ class PD:
         What was granted may be more than was asked for: ``QP.query()`` tells. A refusal names the sizes that are
         over the device's limits. ``ibv_create_qp``; other threads run meanwhile.
         """
-    def create_srq(
-        self, max_wr: SupportsIndex = 128, max_sge: SupportsIndex = 1, srq_limit: SupportsIndex = 0
-    ) -> SRQ:
+    def create_srq(self, max_wr: SupportsIndex = 128, max_sge: SupportsIndex = 1, srq_limit: SupportsIndex = 0) -> SRQ:
         """Make a receive queue that queue pairs share.
 
         ``max_wr`` receives of ``max_sge`` entries each; a ``srq_limit`` other than 0 asks for an asynchronous event

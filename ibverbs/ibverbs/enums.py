@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The constants of the verbs API as enums; every value is the C library's."""
+
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag

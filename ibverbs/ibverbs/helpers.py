@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What two peers tell each other, and the way of an RC queue pair from RESET to RTS."""
+
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable
 
 from . import _ibverbs as c
 from .tensors import reg_tensor, tensor_addr_len
@@ -13,7 +14,7 @@ from .wire import GidLike, bytes_like, gid_bytes, integer
 __all__ = ["QPInfo", "connect_rc", "local_qp_info", "reg_tensor", "tensor_addr_len"]
 
 _WIRE = struct.Struct("!IIH16sBB")
-_FIELDS: Dict[str, Callable[[Any], Any]] = {
+_FIELDS: dict[str, Callable[[Any], Any]] = {
     "qp_num": lambda value: integer("QPInfo.qp_num", value, 0, 2**24 - 1),
     "psn": lambda value: integer("QPInfo.psn", value, 0, 2**24 - 1),
     "lid": lambda value: integer("QPInfo.lid", value, 0, 2**16 - 1),
@@ -91,11 +92,11 @@ def connect_rc(
     sgid_index: int,
     access: int,
     local_psn: int = 0,
-    mtu: Optional[int] = None,
+    mtu: int | None = None,
     max_dest_rd_atomic: int = 1,
     min_rnr_timer: int = 12,
-    hop_limit: Optional[int] = None,
-    is_global: Optional[bool] = None,
+    hop_limit: int | None = None,
+    is_global: bool | None = None,
     **rts_kwargs: int,
 ) -> None:
     """Take an RC queue pair from RESET through INIT and RTR to RTS, connected to ``remote``.
