@@ -41,6 +41,9 @@ __attribute__((destructor)) static void end(void)
     sysfs_remove();
 }
 
+/* By this a program can tell that it runs on the host. */
+EXPORT const char softrdma_version[] = SOFTRDMA_VERSION;
+
 static int fail(int err)
 {
     errno = err;

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A software RDMA host below the unmodified libibverbs.
+
+``python -m softrdma run -- PROGRAM ARGS`` starts a program that finds RDMA devices where the machine has none;
+``preload()`` prepares an environment for children that a test runner starts; ``pytest --softrdma`` runs a test suite so.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import MutableMapping
+from importlib import resources
+from pathlib import Path
+from typing import Optional
+
+from ._version import __version__
+
+__all__ = ["__version__", "is_loaded", "library", "preload"]
+
+_NAME = "libsoftrdma.so"
+
+
+def library() -> Path:
+    """The shared library to be named last in LD_PRELOAD."""
+    beside = Path(__file__).with_name(_NAME)
+    if beside.exists():
+        return beside
+    found = Path(str(resources.files(__name__) / _NAME))  # an editable installation keeps it elsewhere
+    if not found.exists():
+        raise FileNotFoundError(f"{_NAME} is not beside {__file__}: softrdma is not built")
+    return found
+
+
+def preload(
+    env: Optional[MutableMapping[str, str]] = None,
+    *,
+    devices: Optional[str] = None,
+    fabric: Optional[str] = None,
+) -> None:
+    """Make programs started with the environment (os.environ by default) run on the software host.
+
+    The library goes last in LD_PRELOAD, so that a sanitizer's stays first. ``devices`` is a list such as ``"rxe:2"``;
+    processes whose ``fabric`` has the same name reach each other (by default one for each user).
+    This process itself is not changed: only what it starts.
+    """
+    target: MutableMapping[str, str] = os.environ if env is None else env
+    path = str(library())
+    others = [entry for entry in target.get("LD_PRELOAD", "").replace(":", " ").split() if entry != path]
+    target["LD_PRELOAD"] = ":".join([*others, path])
+    if devices is not None:
+        target["SOFTRDMA_DEVICES"] = devices
+    if fabric is not None:
+        target["SOFTRDMA_FABRIC"] = fabric
+
+
+def is_loaded() -> bool:
+    """Does this process itself run on the software host?"""
+    return hasattr(ctypes.CDLL(None), "softrdma_version")

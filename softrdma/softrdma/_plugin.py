@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The pytest plugin: with ``--softrdma`` pytest starts itself again under the library.
+
+The second pytest has a fabric of its own, so that two test runs on one machine do not meet, unless SOFTRDMA_FABRIC names
+one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Optional
+
+import pytest
+
+from . import is_loaded, library, preload
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("softrdma", "software RDMA host")
+    group.addoption("--softrdma", action="store_true", help="run the tests on the software RDMA host")
+    group.addoption("--softrdma-devices", metavar="LIST", default=None, help="its NICs, such as rxe:2 (the default)")
+
+
+def _interpreter_flags() -> list[str]:
+    """What stood between the interpreter and the program on the first command line (-X, -W and such)."""
+    original = getattr(sys, "orig_argv", [])  # 3.10
+    flags: list[str] = []
+    for argument in original[1:]:
+        if not argument.startswith("-") or argument in ("-m", "-c", "-"):
+            break
+        flags.append(argument)
+        if argument in ("-X", "-W"):  # their value is an argument of its own
+            return flags[:-1]
+    return flags
+
+
+def _restart(config: pytest.Config, devices: Optional[str]) -> None:
+    env = dict(os.environ)
+    preload(env, devices=devices, fabric=env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}"))
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:  # the second pytest writes to the real descriptors
+        capture.stop_global_capturing()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    os.chdir(config.invocation_params.dir)
+    os.execve(sys.executable, [sys.executable, *_interpreter_flags(), "-m", "pytest", *arguments], env)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    options = early_config.known_args_namespace
+    if options.softrdma and not is_loaded():
+        _restart(early_config, options.softrdma_devices)
+
+
+def pytest_report_header(config: pytest.Config) -> Optional[str]:
+    if not is_loaded():
+        return None
+    devices = os.environ.get("SOFTRDMA_DEVICES", "rxe:2")
+    return f"softrdma: {devices}, fabric {os.environ.get('SOFTRDMA_FABRIC', 'default')}, {library()}"
