@@ -108,6 +108,8 @@ class Place:
 
     def __init__(self, package: str) -> None:
         self.module = importlib.import_module(package)
+        if not getattr(self.module, "__file__", None):  # the source folder of that name, found as a namespace
+            raise ImportError(f"{package} is not built: run the tests under `meson devenv -C build`")
         self.is_stub = self._library_is_stub()
         chosen = [name for name in os.environ.get("RDMA_TEST_DEVICES", "").split(",") if name]
         devices = [] if self.is_stub else self.module.get_device_list()

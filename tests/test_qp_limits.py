@@ -119,7 +119,7 @@ class TestRequests:
         good = a.write_wr(b, 1)
         with pytest.raises((ib.VerbsError, ValueError)) as caught:
             a.qp.post_send([good, good, a.write_wr(b, most + 1, send_flags=SIGNALED | INLINE)])
-        refused(ib, caught, 2, str(most), str(most + 1))
+        refused(ib, caught, 2, str(most))
         expect_none(a.send_cq, 0.02)
 
     def test_more_pieces_than_the_queue_takes_name_the_limit(self, ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:
@@ -128,7 +128,7 @@ class TestRequests:
         good = a.write_wr(b, 1)
         with pytest.raises((ib.VerbsError, ValueError)) as caught:
             a.qp.post_send([good, a.write_wr(b, sg_list=[a.mr.sge(1)] * (most + 1))])
-        refused(ib, caught, 1, str(most), str(most + 1))
+        refused(ib, caught, 1, str(most))
         expect_none(a.send_cq, 0.02)
 
     def test_more_pieces_than_a_receive_takes_name_the_limit(self, ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:
@@ -136,7 +136,7 @@ class TestRequests:
         most = a.qp.query()[1].max_recv_sge
         with pytest.raises((ib.VerbsError, ValueError)) as caught:
             a.qp.post_recv([a.recv_wr(), ib.RecvWR(1, [a.mr.sge(1)] * (most + 1))])
-        refused(ib, caught, 1, str(most), str(most + 1))
+        refused(ib, caught, 1, str(most))
 
     @pytest.mark.parametrize("opcode", ["LOCAL_INV", "BIND_MW", "SEND_WITH_INV", "TSO"])
     def test_an_opcode_without_its_fields_is_a_value_error(

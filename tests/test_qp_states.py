@@ -183,13 +183,13 @@ class TestModify:
         end.do(end.write_wr(end, 4, 0, 100))
         assert end.buf[100:104] == b"hand"
 
-    def test_a_missing_attribute_is_einval_and_named(self, ib: Any, make: Make) -> None:
+    def test_a_missing_attribute_is_einval_and_the_step_is_named(self, ib: Any, make: Make) -> None:
         end, m = make(), ib.QPAttrMask
         with pytest.raises(ib.VerbsError) as caught:
             end.qp.modify(m.STATE | m.PKEY_INDEX | m.PORT, qp_state=ib.QPState.INIT, pkey_index=0, port_num=1)
         assert caught.value.errno == errno.EINVAL
-        assert "RESET" in str(caught.value)
-        assert "ACCESS_FLAGS" in str(caught.value)
+        for word in ("RESET", "INIT", "PKEY_INDEX", "PORT"):
+            assert word in str(caught.value)
 
     def test_a_surplus_attribute_is_einval_and_named(self, ib: Any, make: Make) -> None:
         end, m = make(), ib.QPAttrMask
@@ -255,7 +255,7 @@ class TestModify:
     def test_current_state_is_checked(self, ib: Any, make: Make) -> None:
         end, m = up(make(), "RTS"), ib.QPAttrMask
         with pytest.raises(ib.VerbsError) as caught:
-            end.qp.modify(m.STATE | m.CUR_STATE, qp_state=ib.QPState.RTS, cur_qp_state=ib.QPState.SQD)
+            end.qp.modify(m.STATE | m.CUR_STATE, qp_state=ib.QPState.RTS, cur_qp_state=ib.QPState.INIT)
         assert caught.value.errno == errno.EINVAL
 
 
