@@ -140,7 +140,7 @@ def main() -> int:
         cq = ctx.create_cq(64, channel)
         qp = pd.create_qp(QPInitAttr(cq, cq, max_send_wr=16))
         buffer = bytearray(4096)
-        mr = ibverbs.reg_tensor(pd, buffer, ACCESS)
+        mr: ibverbs.MR = ibverbs.reg_tensor(pd, buffer, ACCESS)
         info = ibverbs.local_qp_info(qp, port, ctx.query_gid(1, 0), port=1, psn=7)
         remote = QPInfo.from_bytes(exchange(info.to_bytes()))
         ibverbs.connect_rc(qp, remote, port=1, sgid_index=0, access=ACCESS, local_psn=7, timeout=12)
@@ -178,7 +178,13 @@ def mistakes() -> None:
         print(error.errno, error.operation, error.detail)
 
 
-reveal: AccessFlags = ~ACCESS & AccessFlags.REMOTE_READ
+class Wrapper:
+    def reg_mr(self, addr: int, length: int, access: int) -> str:
+        return f"{addr} {length} {access}"
+
+
+region: str = ibverbs.reg_tensor(Wrapper(), bytearray(8), ACCESS)
+rest: AccessFlags = ~ACCESS & AccessFlags.REMOTE_READ
 """
 
 

@@ -13,13 +13,24 @@ import struct
 import weakref
 from collections.abc import Iterable
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ._extension import extension
 
 __all__ = ["Memory", "memory_of", "reg_tensor", "tensor_addr_len"]
 
-_WRITING = extension.IBV_ACCESS_LOCAL_WRITE | extension.IBV_ACCESS_REMOTE_WRITE | extension.IBV_ACCESS_REMOTE_ATOMIC
+# LOCAL_WRITE, REMOTE_WRITE, REMOTE_ATOMIC: as numbers, because not every package lists the last.
+_WRITING = 1 | 2 | 8
+
+_MR = TypeVar("_MR")
+_MR_co = TypeVar("_MR_co", covariant=True)
+
+
+class Registers(Protocol[_MR_co]):
+    """What ``reg_tensor`` asks of a PD."""
+
+    def reg_mr(self, addr: int, length: int, access: int) -> _MR_co:
+        """Register memory at an address."""
 
 
 class Memory(NamedTuple):
@@ -46,7 +57,7 @@ def tensor_addr_len(tensor: Any) -> tuple[int, int]:
     return memory.addr, memory.length
 
 
-def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
+def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
     """Register the memory of a tensor (see ``tensor_addr_len``) and return the MR, which keeps the tensor.
 
     ``mr.owner`` is the tensor. Until ``mr.close()`` an export through the buffer protocol stays open, so that a
@@ -73,7 +84,8 @@ def reg_tensor(pd: extension.PD, tensor: Any, access: int) -> extension.MR:
         raise ValueError(f"the memory of the {kind} is read-only, and access {access:#x} lets it be written")
 
     if isinstance(pd, extension.PD):
-        return pd.reg_mr(memory.addr, memory.length, access, owner=tensor, hold=memory.hold)
+        region: Any = pd.reg_mr(memory.addr, memory.length, access, owner=tensor, hold=memory.hold)
+        return cast(_MR, region)
     mr = pd.reg_mr(memory.addr, memory.length, access)
     _keep(mr, tensor)
     return mr

@@ -954,7 +954,7 @@ class QP:
         max_dest_rd_atomic: SupportsIndex = 1,
         sl: SupportsIndex = 0,
         traffic_class: SupportsIndex = 0,
-        is_global: SupportsIndex | None = None,
+        is_global: int | None = None,
     ) -> None:
         """Go from INIT to RTR: connected to a peer, and answering it.
 
