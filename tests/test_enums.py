@@ -31,13 +31,15 @@ def classes(ib: Any) -> dict[str, Any]:
 
 def assigned(tree: ast.Module) -> list[tuple[str, str, str]]:
     """(class, member, C constant) of every member, as written."""
-    return [
-        (cls.name, line.targets[0].id, line.value.attr)
-        for cls in tree.body
-        if isinstance(cls, ast.ClassDef)
-        for line in cls.body
-        if isinstance(line, ast.Assign)
-    ]
+    found = []
+    for cls in tree.body:
+        for line in cls.body if isinstance(cls, ast.ClassDef) else []:
+            if isinstance(line, ast.Assign):
+                target, value = line.targets[0], line.value
+                assert isinstance(cls, ast.ClassDef) and isinstance(target, ast.Name)
+                assert isinstance(value, ast.Attribute), "a value that is not the C library's"
+                found.append((cls.name, target.id, value.attr))
+    return found
 
 
 def test_the_enums_of_ibverbs_are_all_there(ib: Any) -> None:
@@ -75,7 +77,7 @@ def test_every_member_says_what_it_means(tree: ast.Module) -> None:
         for line, after in zip(cls.body[1:], [*cls.body[2:], None]):
             if isinstance(line, ast.Assign):
                 assert isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant), (cls.name, line.lineno)
-                assert after.value.value.endswith("."), (cls.name, line.lineno)
+                assert str(after.value.value).endswith("."), (cls.name, line.lineno)
 
 
 def test_members_equal_the_integers_that_objects_show(ib: Any) -> None:

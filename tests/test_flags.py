@@ -31,7 +31,7 @@ def flags(ib: Any) -> Any:
 def pair(flags: Any) -> tuple[Any, Any]:
     """Two new classes with the same members: one with the operators in C, one with Python's."""
 
-    class Flags(flags.FlagOps, IntFlag):  # type: ignore[misc, name-defined]
+    class Flags(flags.FlagOps, IntFlag):  # type: ignore[misc]
         A = 1
         B = 2
         C = 4
@@ -41,39 +41,39 @@ def pair(flags: Any) -> tuple[Any, Any]:
     return flags.flag_operators(Flags), IntFlag("Flags", MEMBERS)
 
 
-def seen(call: Callable[[], Any]) -> Any:
+def seen(compute: Callable[..., Any], *args: Any) -> Any:
     """What can be seen of a result, with its class by name: our class and theirs have the same."""
     try:
-        value = call()
+        value = compute(*args)
     except Exception as error:  # whatever Python's own raises is the expectation
         return type(error)
     return type(value).__name__, int(value), repr(value), str(value), getattr(value, "name", None), f"{value:d}"
 
 
-def both(pair: tuple[Any, Any], compute: Callable[[Any], Any]) -> None:
+def both(pair: tuple[Any, Any], compute: Callable[..., Any], *args: Any) -> None:
     ours, theirs = pair
     for _ in range(2):  # the first time a value may have no member yet, the second time it has
-        assert seen(lambda: compute(ours)) == seen(lambda: compute(theirs))
+        assert seen(compute, ours, *args) == seen(compute, theirs, *args)
 
 
 @pytest.mark.parametrize("op", BINARY)
 def test_every_pair_of_values_gives_what_intflag_gives(pair: tuple[Any, Any], op: Any) -> None:
     for left, right in product(INTS, INTS):
-        both(pair, lambda cls, a=left, b=right: op(cls(a), cls(b)))
+        both(pair, lambda cls, a, b: op(cls(a), cls(b)), left, right)
 
 
 @pytest.mark.parametrize("op", BINARY)
 def test_every_member_with_every_int_on_either_side(pair: tuple[Any, Any], op: Any) -> None:
     for name, number in product(MEMBERS, INTS):
-        both(pair, lambda cls, n=name, i=number: op(cls[n], i))
-        both(pair, lambda cls, n=name, i=number: op(i, cls[n]))
+        both(pair, lambda cls, n, i: op(cls[n], i), name, number)
+        both(pair, lambda cls, n, i: op(i, cls[n]), name, number)
 
 
 def test_every_inverse(pair: tuple[Any, Any]) -> None:
     for number in INTS:
-        both(pair, lambda cls, i=number: ~cls(i))
-        both(pair, lambda cls, i=number: ~~cls(i))
-        both(pair, lambda cls, i=number: cls(i) & ~cls.A)
+        both(pair, lambda cls, i: ~cls(i), number)
+        both(pair, lambda cls, i: ~~cls(i), number)
+        both(pair, lambda cls, i: cls(i) & ~cls.A, number)
 
 
 @pytest.mark.parametrize("other", [1.5, "A", None, b"A", [1], object()])
@@ -85,25 +85,25 @@ def test_operands_of_other_kinds_are_refused_alike(pair: tuple[Any, Any], op: An
 
 @pytest.mark.parametrize("op", BINARY)
 def test_two_flag_classes_mix_as_theirs_do(flags: Any, pair: tuple[Any, Any], op: Any) -> None:
-    class Other(flags.FlagOps, IntFlag):  # type: ignore[misc, name-defined]
+    class Other(flags.FlagOps, IntFlag):  # type: ignore[misc]
         X = 2
         Y = 8
 
     # Up to 3.10 what IntFlag calls bits of the other class depends on what was asked before: it may recurse for ever.
     parts = slice(None) if sys.version_info >= (3, 11) else slice(2)
-    others = flags.flag_operators(Other), IntFlag("Other", {"X": 2, "Y": 8})
+    others: tuple[Any, Any] = flags.flag_operators(Other), IntFlag("Other", {"X": 2, "Y": 8})
     for a, b in product(MEMBERS, ("X", "Y")):
-        mixed = [(pair[i][a], others[i][b]) for i in range(2)]
-        assert seen(lambda m=mixed: op(*m[0]))[parts] == seen(lambda m=mixed: op(*m[1]))[parts]
-        assert seen(lambda m=mixed: op(*m[0][::-1]))[parts] == seen(lambda m=mixed: op(*m[1][::-1]))[parts]
+        ours, theirs = ((pair[i][a], others[i][b]) for i in range(2))
+        assert seen(op, *ours)[parts] == seen(op, *theirs)[parts]
+        assert seen(op, *ours[::-1])[parts] == seen(op, *theirs[::-1])[parts]
 
 
 @pytest.mark.parametrize("op", BINARY)
 def test_a_flag_of_ours_mixes_with_a_plain_intflag(pair: tuple[Any, Any], op: Any) -> None:
     plain = IntFlag("plain", {"X": 2, "Y": 8})
     for name in MEMBERS:
-        both(pair, lambda cls, n=name: op(cls[n], plain.X))
-        both(pair, lambda cls, n=name: op(plain.Y, cls[n]))
+        both(pair, lambda cls, n: op(cls[n], plain.X), name)
+        both(pair, lambda cls, n: op(plain.Y, cls[n]), name)
 
 
 @settings(deadline=None, database=None)
@@ -175,7 +175,7 @@ def test_every_pair_of_members_of_every_flag_enum(ib: Any) -> None:
 
 
 def test_a_method_may_extend_an_operator(flags: Any) -> None:
-    class Loud(flags.FlagOps, IntFlag):  # type: ignore[misc, name-defined]
+    class Loud(flags.FlagOps, IntFlag):  # type: ignore[misc]
         A = 1
         B = 2
 
@@ -193,14 +193,15 @@ def test_the_decorator_refuses_a_class_without_the_base(flags: Any) -> None:
 
 
 def test_without_an_enum_the_base_adds_no_operators(flags: Any) -> None:
-    class Thing(flags.FlagOps):  # type: ignore[misc, name-defined]
+    class Thing(flags.FlagOps):  # type: ignore[misc]
         pass
 
-    class Number(flags.FlagOps, int):  # type: ignore[misc, name-defined]
+    class Number(flags.FlagOps, int):  # type: ignore[misc]
         pass
 
+    operations: list[Callable[[Any], Any]] = [lambda v: v | v, lambda v: v & 1, lambda v: None ^ v, lambda v: ~v]
     for value in (Thing(), flags.FlagOps()):
-        for operation in (lambda v: v | v, lambda v: v & 1, lambda v: None ^ v, lambda v: ~v):
+        for operation in operations:
             with pytest.raises(TypeError):
                 operation(value)
     assert (Number(1) | Number(2), Number(3) & 2, 1 ^ Number(3), ~Number(0)) == (3, 2, 2, -1)

@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 ibverbs = pytest.importorskip("ibverbs")
-from ibverbs import MTU, Gid, QPInfo, local_qp_info  # noqa: E402
+from ibverbs import MTU, Gid, QPInfo  # noqa: E402
+
+local_qp_info: Any = ibverbs.local_qp_info  # which is given things that only look like queue pairs
 
 GID = bytes(range(16))
 LIMITS = {"qp_num": (0, 2**24 - 1), "psn": (0, 2**24 - 1), "lid": (0, 2**16 - 1), "port": (1, 255), "mtu": (1, 5)}
@@ -29,7 +31,7 @@ def info(**changes: Any) -> QPInfo:
 infos = st.builds(
     QPInfo,
     gid=st.binary(min_size=16, max_size=16),
-    **{name: st.integers(*limits) for name, limits in LIMITS.items()},  # type: ignore[arg-type]
+    **{name: st.integers(*limits) for name, limits in LIMITS.items()},
 )
 
 # ---- the wire ------------------------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ def test_it_is_compared_by_value() -> None:
     assert info() == info() and not info() != info()
     for name in ("qp_num", "psn", "lid", "port", "mtu"):
         assert info() != info(**{name: 2})
-    assert info() != info(gid=bytes(16)) and info() != info().to_bytes() and info() != None  # noqa: E711
+    assert info() != info(gid=bytes(16)) and info() != object()
 
 
 def test_it_is_mutable_and_so_has_no_hash() -> None:
@@ -215,6 +217,6 @@ def test_local_qp_info_takes_each_field_from_its_place() -> None:
     assert local_qp_info(qp, port_attr, Gid(GID), port=2) == QPInfo(17, 0, 4, GID, 2, 5)
     assert local_qp_info(qp, port_attr, GID, port=2, psn=99) == QPInfo(17, 99, 4, GID, 2, 5)
     with pytest.raises(TypeError):
-        local_qp_info(qp, port_attr, GID, 2)  # type: ignore[misc]
+        local_qp_info(qp, port_attr, GID, 2)
     with pytest.raises(ValueError):
         local_qp_info(qp, port_attr, GID, port=0)

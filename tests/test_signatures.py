@@ -106,7 +106,7 @@ def in_stub(node: ast.FunctionDef) -> list[tuple[str, Any]]:
 
 
 def in_module(callable_: Any, bound: bool) -> list[tuple[str, Any]]:
-    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     parameters = list(inspect.signature(callable_).parameters.values())[0 if bound else 1 :]
     return [(stars.get(p.kind, "") + p.name, p.default) for p in parameters]
 

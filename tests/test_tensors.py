@@ -157,7 +157,8 @@ def test_numpy_arrays_of_every_kind_of_number(where: Any) -> None:
         a = np.zeros((3, 5), dtype=dtype)
         assert where(a) == (a.ctypes.data, a.nbytes)
     padded = np.dtype("i4, f8", align=True)
-    for dtype in ("S7", "U3", "M8[ns]", "m8[D]", [("x", "i4"), ("y", "f8")], "V9", ">i4", padded):
+    others: Any = ("S7", "U3", "M8[ns]", "m8[D]", [("x", "i4"), ("y", "f8")], "V9", ">i4", padded)
+    for dtype in others:
         a = np.zeros(4, dtype=dtype)
         assert where(a) == (a.ctypes.data, a.nbytes)
 
