@@ -171,7 +171,7 @@ static void ask_numbers(void)
     how.a_sq_psn = 0xfffffe; /* about to wrap */
     how.b_rq_psn = 0xfffffe;
     pair_open(&p, &how);
-    fact_begin("rc", "PSNs, start fffffe, MTU 1024: after WRITE 0, 1, 1024, 1025, READ 3000, FETCH_ADD");
+    fact_begin("rc", "PSNs from fffffe with MTU 1024 after WRITE 0, 1, 1024, 1025, READ 3000, FETCH_ADD");
     static const uint32_t lengths[] = {0, 1, 1024, 1025};
     struct ibv_wc wc;
     for (int i = 0; i < 6; i++) {

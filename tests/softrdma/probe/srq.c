@@ -58,7 +58,7 @@ static void ask_resize(void)
         struct ibv_srq_attr attr = changes[i].attr, seen = {0};
         int err = ERRNO_OF_INT(ibv_modify_srq(srq, &attr, changes[i].mask));
         ibv_query_srq(srq, &seen);
-        fact_begin("srq", "modify: %s", changes[i].name);
+        fact_begin("srq", "modify, %s", changes[i].name);
         fact_add(" %s, now %u wr %u sge limit %u", errno_name(err), seen.max_wr, seen.max_sge, seen.srq_limit);
         fact_end();
     }

@@ -174,6 +174,11 @@ static void ask_values(struct pair *p)
                    struct ibv_qp_init_attr init;
                    ibv_query_qp(p->a.qp, &attr, -1, &init);
                }));
+    fact_errno("states", "query_qp with mask 0x1ffffff", ({
+                   struct ibv_qp_attr attr;
+                   struct ibv_qp_init_attr init;
+                   ibv_query_qp(p->a.qp, &attr, 0x1ffffff, &init);
+               }));
     fact_errno("states", "modify_qp with mask 0", ({
                    struct ibv_qp_attr attr = {0};
                    reach(p, IBV_QPS_RTS);

@@ -233,11 +233,11 @@ void ask_windows(void)
     ask_bind("type 2, zero based", IBV_MW_TYPE_2, ALL_ACCESS, 0, 64, write | IBV_ACCESS_ZERO_BASED);
     ask_bind("type 2, shorter than the write", IBV_MW_TYPE_2, ALL_ACCESS, 0, 4, write);
     ask_bind("type 2, without rights", IBV_MW_TYPE_2, ALL_ACCESS, 0, 64, 0);
-    ask_rights("window of 64 at 64: write at its start", write, IBV_WR_RDMA_WRITE, 64, 8);
-    ask_rights("window of 64 at 64: write to its last bytes", write, IBV_WR_RDMA_WRITE, 120, 8);
-    ask_rights("window of 64 at 64: write before it", write, IBV_WR_RDMA_WRITE, 0, 8);
-    ask_rights("window of 64 at 64: write across its end", write, IBV_WR_RDMA_WRITE, 124, 8);
-    ask_rights("window of 64 at 64: write past the MR", write, IBV_WR_RDMA_WRITE, BUFFER_SIZE, 8);
+    ask_rights("window of 64 at 64, write at its start", write, IBV_WR_RDMA_WRITE, 64, 8);
+    ask_rights("window of 64 at 64, write to its last bytes", write, IBV_WR_RDMA_WRITE, 120, 8);
+    ask_rights("window of 64 at 64, write before it", write, IBV_WR_RDMA_WRITE, 0, 8);
+    ask_rights("window of 64 at 64, write across its end", write, IBV_WR_RDMA_WRITE, 124, 8);
+    ask_rights("window of 64 at 64, write past the MR", write, IBV_WR_RDMA_WRITE, BUFFER_SIZE, 8);
     ask_rights("read by a window for writing", write, IBV_WR_RDMA_READ, 64, 8);
     ask_rights("read by a window for reading", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 64, 8);
     ask_rights("write by a window for reading", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_WRITE, 64, 8);
