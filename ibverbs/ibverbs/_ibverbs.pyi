@@ -22,7 +22,7 @@ Conventions, for all classes here:
 import ctypes
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, ClassVar, Protocol, SupportsIndex, final
+from typing import Any, ClassVar, Protocol, SupportsIndex, final, overload
 
 from typing_extensions import Self, disjoint_base
 
@@ -95,12 +95,16 @@ class Context:
         """
     def create_comp_channel(self) -> CompChannel:
         """Make a channel for the events of completion queues. ``ibv_create_comp_channel``."""
-    def get_async_event(self, timeout: float | None = None) -> AsyncEvent | None:
+    @overload
+    def get_async_event(self, timeout: None = None) -> AsyncEvent:
         """Wait for the next asynchronous event of the device and return it; None when ``timeout`` seconds are over.
 
         None waits for ever, 0 never. The event is copied and acknowledged to the library as it is read. Signals are
         handled while it waits, other threads run, and ``close()`` ends it with ``EBADF``. ``ibv_get_async_event``.
         """
+    @overload
+    def get_async_event(self, timeout: float) -> AsyncEvent | None:
+        """The same, for so many seconds at most; None when they are over."""
     def ack_async_event(self, ev: AsyncEvent) -> None:
         """Say that an event was dealt with. It costs nothing and may be left out, or repeated: the library was told
         when the event was read."""
@@ -532,8 +536,11 @@ class AHAttr:
     ``is_global`` is set; ``dlid`` counts on InfiniBand.
     """
 
-    dgid: Gid
-    """The peer's GID; a Gid or anything bytes-like of 16 bytes can be set."""
+    @property
+    def dgid(self) -> Gid | None:
+        """The peer's GID, which a global route needs; a Gid or anything bytes-like of 16 bytes can be set."""
+    @dgid.setter
+    def dgid(self, value: _GidLike | None) -> None: ...
     sgid_index: int
     """The local GID to send from, as an index into the port's table."""
     dlid: int
@@ -607,13 +614,17 @@ class CompChannel:
     def fd(self) -> int:
         """The descriptor that becomes readable when an event waits; non-blocking. For select, poll, epoll and
         asyncio: read the event with ``get_cq_event(0)``."""
-    def get_cq_event(self, timeout: float | None = None) -> CQ | None:
+    @overload
+    def get_cq_event(self, timeout: None = None) -> CQ:
         """Wait for an event and return the CQ it is of; None when ``timeout`` seconds are over.
 
         None waits for ever, 0 never. An event comes once for each ``CQ.req_notify``: arm the queue again, then poll
         it until it is empty, or a completion may go unseen. Signals are handled while it waits, other threads run,
         and ``close()`` ends it with ``EBADF``. ``ibv_get_cq_event``.
         """
+    @overload
+    def get_cq_event(self, timeout: float) -> CQ | None:
+        """The same, for so many seconds at most; None when they are over."""
     @property
     def closed(self) -> bool:
         """Whether the handle was released."""
@@ -941,8 +952,8 @@ class QP:
     ) -> None:
         """Go from RESET to INIT: bound to a port, and able to take receives.
 
-        ``access`` (``AccessFlags``, without ``LOCAL_WRITE``'s meaning for regions) is what the peer may do; ``qkey``
-        counts for UD. ``ibv_modify_qp``; other threads run meanwhile.
+        ``access`` (``AccessFlags``) is what the peer may do through this queue pair: a region has to allow it too.
+        ``qkey`` counts for UD: a datagram with another one is dropped. ``ibv_modify_qp``; other threads run meanwhile.
         """
     def to_rtr(
         self,
