@@ -9,9 +9,24 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from ctypes import POINTER, Structure, Union, c_char, c_char_p, c_int, c_int64, c_long, c_uint, c_uint8, c_uint16
-from ctypes import c_uint32, c_uint64, c_ulong, c_void_p
-from typing import Any, Optional
+from ctypes import (
+    POINTER,
+    Structure,
+    Union,
+    c_char,
+    c_char_p,
+    c_int,
+    c_int64,
+    c_long,
+    c_uint,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_ulong,
+    c_void_p,
+)
+from typing import Any
 
 #: An error that leaves errno at 0, as a careless provider does.
 NO_ERRNO = 0x7FFFFFFF
@@ -185,7 +200,7 @@ class Captured:
 class Stub:
     """The stub's controls. Handles are given as the package's objects or as pointers."""
 
-    def __init__(self, folder: Optional[str] = None) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or os.environ["RDMA_LIBRARY_PATH"]
         self.lib = ctypes.CDLL(os.path.join(self.folder, "libibverbs.so.1"))
         for name, (result, *arguments) in _SIGNATURES.items():
@@ -196,10 +211,10 @@ class Stub:
     def reset(self) -> None:
         self.lib.stub_reset()
 
-    def calls(self, verb: Optional[str] = None) -> int:
+    def calls(self, verb: str | None = None) -> int:
         return int(self.lib.stub_calls(verb.encode() if verb else None))
 
-    def live(self, kind: Optional[str] = None) -> int:
+    def live(self, kind: str | None = None) -> int:
         return int(self.lib.stub_live(kind.encode() if kind else None))
 
     def live_objects(self) -> dict[str, int]:
@@ -242,7 +257,7 @@ class Stub:
         self.lib.stub_set_port(device, link_layer, state, active_mtu, lid)
 
     def set_gid(self, device: int, index: int, raw: bytes) -> None:
-        self.lib.stub_set_gid(device, index, (c_char * 16)(*raw))
+        self.lib.stub_set_gid(device, index, (c_char * 16).from_buffer_copy(raw))
 
     def set_lenient(self, on: bool = True) -> None:
         self.lib.stub_set_lenient(on)

@@ -40,8 +40,8 @@ STUB_EXPORT unsigned long stub_violations(void);
  * negative err makes the call return -1 and set errno to its positive. poll_cq returns -err. */
 STUB_EXPORT void stub_fail(const char *verb, unsigned long nth, int err, unsigned long times);
 
-/* The n-th call from now of any verb fails with `err`, once. Verbs that take something away (destroy, close,
- * dealloc, dereg, ack, free) are not counted unless `destroys`. */
+/* The n-th call from now of any verb that can fail does so with `err`, once. Verbs that take something away (destroy,
+ * close, dealloc, dereg) are not counted unless `destroys`. */
 STUB_EXPORT void stub_fail_any(unsigned long nth, int err, int destroys);
 
 /* Whether the fault of stub_fail_any has not happened yet. */

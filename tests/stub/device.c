@@ -414,6 +414,7 @@ static void fill_ops(struct verbs_context *vctx)
 STUB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct stub_context *ctx;
+    struct ibv_context *context;
     int err = stub_enter(VERB_open_device, NULL);
 
     if (err)
@@ -422,17 +423,27 @@ STUB_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     stub_leave(VERB_open_device, NULL);
     if (!ctx)
         return stub_null(ENOMEM);
+    context = &ctx->vctx.context;
     fill_ops(&ctx->vctx);
     ctx->device = (int)((struct device *)device - devices);
-    ctx->vctx.context.device = device;
-    ctx->vctx.context.num_comp_vectors = 3;
-    pthread_mutex_init(&ctx->vctx.context.mutex, NULL);
-    ctx->vctx.context.cmd_fd = eventfd(0, EFD_CLOEXEC);
-    err = stub_queue_open(&ctx->events);
-    if (err || ctx->vctx.context.cmd_fd < 0)
-        stub_die("no descriptors left");
-    ctx->vctx.context.async_fd = ctx->events.fd;
-    return &ctx->vctx.context;
+    context->device = device;
+    context->num_comp_vectors = 3;
+    pthread_mutex_init(&context->mutex, NULL);
+    context->cmd_fd = eventfd(0, EFD_CLOEXEC);
+    if (context->cmd_fd < 0) {
+        err = errno;
+        goto err_delete;
+    }
+    if ((err = stub_queue_open(&ctx->events)))
+        goto err_close;
+    context->async_fd = ctx->events.fd;
+    return context;
+
+err_close:
+    close(context->cmd_fd);
+err_delete:
+    stub_delete(&ctx->object);
+    return stub_null(err);
 }
 
 STUB_EXPORT int ibv_close_device(struct ibv_context *context)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interpreter ends while other threads post, poll, wait and destroy."""
+
+import sys
+import threading
+import time
+
+import ibverbs
+from common import one_of_each, stub
+
+stub.set_lenient()
+ctx = ibverbs.get_device_list()[0].open()
+pd = ctx.alloc_pd()
+channel = ctx.create_comp_channel()
+cq = ctx.create_cq(1024, channel)
+qp = pd.create_qp(ibverbs.QPInitAttr(cq, cq))
+qp.modify(1, qp_state=3)
+request = ibverbs.SendWR(1, [], 2, 2)
+
+
+def forever(act):
+    def run():
+        while True:
+            act()
+
+    threading.Thread(target=run, daemon=True).start()
+
+
+def post_and_poll():
+    qp.post_send([request] * 200)
+    cq.poll(1024)
+
+
+forever(post_and_poll)
+forever(lambda: channel.get_cq_event(timeout=10))
+forever(lambda: ctx.get_async_event())
+forever(lambda: one_of_each(ibverbs).clear())
+forever(lambda: ctx.query_device())
+time.sleep(float(sys.argv[1]) / 100)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interpreter ends while a list that holds itself holds objects: they go after the module's state."""
+
+import random
+import sys
+
+import ibverbs
+from common import one_of_each
+
+knot = list(one_of_each(ibverbs).values())
+random.Random(int(sys.argv[1])).shuffle(knot)
+knot.append(knot)
+if int(sys.argv[1]) % 2:
+    knot.append(ibverbs)
+    knot.append(sys.modules[__name__])

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""fork(): in the child, what was made before raises and frees nothing; new objects work; the parent does not notice."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import traceback
+from typing import Any, Callable
+
+import pytest
+from stub_fixtures import RC, Rig
+
+pytestmark = pytest.mark.needs("stub")
+
+
+def in_child(body: Callable[[], Any]) -> Any:
+    """Runs `body` in a forked child and returns what it returns; fails with the child's traceback."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        try:
+            answer = {"value": body()}
+        except BaseException:
+            answer = {"error": traceback.format_exc()}
+        with os.fdopen(writer, "w") as pipe:
+            json.dump(answer, pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        words = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with status {status:#x}"
+    answer = json.loads(words)
+    assert "error" not in answer, answer["error"]
+    return answer["value"]
+
+
+def test_objects_of_the_parent_raise_in_the_child(rig: Rig) -> None:
+    ib = rig.ib
+    qp = rig.qp()
+    channel = rig.keep(rig.ctx.create_comp_channel())
+    srq, ah = rig.keep(rig.pd.create_srq()), rig.ah()
+    w, r = rig.wr(), ib.RecvWR(1)
+    calls: dict[str, Callable[[], Any]] = {
+        "poll": lambda: rig.cq.poll(1),
+        "req_notify": lambda: rig.cq.req_notify(),
+        "post_send": lambda: qp.post_send(w),
+        "post_recv": lambda: qp.post_recv(r),
+        "srq.post_recv": lambda: srq.post_recv(r),
+        "query": lambda: qp.query(),
+        "state": lambda: qp.state,
+        "reg_mr": lambda: rig.pd.reg_mr(0x1000, 8, 1),
+        "create_qp": lambda: rig.make_qp(RC, 0),
+        "create_cq": lambda: rig.ctx.create_cq(4),
+        "alloc_pd": lambda: rig.ctx.alloc_pd(),
+        "query_port": lambda: rig.ctx.query_port(1),
+        "get_cq_event": lambda: channel.get_cq_event(timeout=0),
+        "get_async_event": lambda: rig.ctx.get_async_event(timeout=0),
+        "create_ah": lambda: rig.pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")),
+        "sge": lambda: rig.mr.sge(),
+        "lkey": lambda: rig.mr.lkey,
+        "fd": lambda: channel.fd,
+        "ptr": lambda: ah.ptr,
+    }
+
+    def body() -> list[str]:
+        wrong = []
+        before = rig.stub.calls()
+        for name, call in calls.items():
+            try:
+                call()
+                wrong.append(f"{name} worked")
+            except ib.VerbsError as error:
+                if "fork" not in str(error):
+                    wrong.append(f"{name}: {error}")
+        if rig.stub.calls() != before:
+            wrong.append("something reached the library")
+        return wrong
+
+    assert in_child(body) == []
+    qp.post_send(w)
+    assert len(rig.cq.poll(4)) == 1
+
+
+def test_a_request_that_names_an_object_from_before_the_fork_is_refused(rig: Rig) -> None:
+    w = rig.wr()
+
+    def body() -> Any:
+        with rig.ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
+            with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp:
+                rig.set_state(qp, 3)
+                try:
+                    qp.post_send([w])
+                except rig.ib.VerbsError as error:
+                    return [error.index, rig.stub.calls("post_send")]
+        return None
+
+    assert in_child(body) == [0, 0]
+
+
+def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
+    ib = rig.ib
+
+    def make() -> dict[str, Any]:
+        ctx = ib.get_device_list()[0].open()
+        pd, cq = ctx.alloc_pd(), ctx.create_cq(4, ctx.create_comp_channel())
+        return {
+            "qp": pd.create_qp(ib.QPInitAttr(cq, cq, srq=pd.create_srq())),
+            "mr": pd.reg_mr(0x1000, 8, 1),
+            "ah": pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")),
+        }
+
+    dropped, closed, knotted = make(), make(), make()
+    knotted["me"] = knotted
+
+    def body() -> dict[str, int]:
+        nonlocal knotted
+        verbs = "destroy_qp destroy_ah dereg_mr dealloc_pd destroy_cq destroy_comp_channel destroy_srq close_device"
+        before = {verb: rig.stub.calls(verb) for verb in verbs.split()}
+        fds = len(os.listdir("/proc/self/fd"))
+        for handle in closed.values():
+            try:
+                handle.close()
+            except ib.VerbsError:
+                pass
+        closed.clear()
+        dropped.clear()
+        knotted = {}
+        gc.collect()
+        changed = {verb: rig.stub.calls(verb) - n for verb, n in before.items() if rig.stub.calls(verb) != n}
+        if len(os.listdir("/proc/self/fd")) > fds:
+            changed["descriptors"] = len(os.listdir("/proc/self/fd")) - fds
+        return changed
+
+    assert in_child(body) == {}
+    assert closed["qp"].query()[0]["qp_state"] == 0
+
+
+def test_closed_repr_and_the_way_up_work_in_the_child(rig: Rig) -> None:
+    qp = rig.qp()
+
+    def body() -> list[Any]:
+        return [
+            type(qp.closed).__name__,
+            "QP" in repr(qp),
+            qp.pd is rig.pd,
+            qp.send_cq is rig.cq,
+            rig.mr.pd.context is rig.ctx,
+        ]
+
+    assert in_child(body) == ["bool", True, True, True, True]
+
+
+def test_the_child_can_open_a_device_of_its_own(rig: Rig) -> None:
+    def body() -> int:
+        before = rig.stub.live()
+        with rig.ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
+            with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp, pd.reg_mr(0x1000, 8, 1) as mr:
+                rig.set_state(qp, 3)
+                qp.post_send(rig.ib.SendWR(7, [mr.sge()], 2, 2))
+                assert cq.poll(4)[0].wr_id == 7
+        gc.collect()
+        return rig.stub.live() - before
+
+    assert in_child(body) == 0
+
+
+def test_a_grandchild_counts_from_its_own_fork(rig: Rig) -> None:
+    def body() -> Any:
+        ctx = rig.ib.get_device_list()[0].open()
+
+        def inner() -> list[bool]:
+            refused = []
+            for handle in (rig.ctx, ctx):
+                try:
+                    handle.query_port(1)
+                    refused.append(False)
+                except rig.ib.VerbsError:
+                    refused.append(True)
+            rig.ib.get_device_list()[0].open().close()
+            return refused
+
+        result = in_child(inner)
+        ctx.query_port(1)
+        return result
+
+    assert in_child(body) == [True, True]
+
+
+def test_a_child_that_exits_normally_is_quiet(stub: Any) -> None:
+    code = """
+import os, sys, ibverbs as ib
+ctx = ib.get_device_list()[0].open()
+pd = ctx.alloc_pd()
+cq = ctx.create_cq(16)
+keep = [pd.reg_mr(0x1000, 64, 1), pd.create_qp(ib.QPInitAttr(cq, cq))]
+keep.append(keep)
+pid = os.fork()
+if pid:
+    sys.exit(os.waitpid(pid, 0)[1] != 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_works_with_every_start_method(stub: Any, method: str, tmp_path: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"""
+import multiprocessing, ibverbs as ib
+
+def work(n):
+    with ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, pd.reg_mr(0x1000, n, 1) as mr:
+        return mr.length
+
+if __name__ == "__main__":
+    ctx = ib.get_device_list()[0].open()
+    pd = ctx.alloc_pd()
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        assert pool.map(work, range(1, 9)) == list(range(1, 9))
+    pd.close()
+    ctx.close()
+"""
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
