@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -242,6 +243,14 @@ int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, 
     }
     Py_DECREF(bytes);
     return failed;
+}
+
+struct core_hex core_hex(uint64_t number)
+{
+    struct core_hex hex;
+
+    snprintf(hex.text, sizeof hex.text, "0x%llx", (unsigned long long)number);
+    return hex;
 }
 
 PyObject *core_no_constructor(PyTypeObject *type, const char *maker)

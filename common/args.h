@@ -51,6 +51,12 @@ int core_timeout(PyObject *value, int64_t *ret_ns);
 /* The 16 bytes of a Gid, or of anything that exports that many. */
 int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, uint8_t ret[16]);
 
+/* A 64-bit number as "0x..." for a message: PyUnicode_FromFormat has no such format before CPython 3.12. */
+struct core_hex {
+    char text[20];
+};
+struct core_hex core_hex(uint64_t number);
+
 /* Raises TypeError: `name` must be `what`. Always returns NULL. */
 PyObject *core_raise_type(const char *name, const char *what, PyObject *value);
 

@@ -191,7 +191,7 @@ static PyObject *device_repr(PyObject *op)
 {
     struct core_device *self = (struct core_device *)op;
 
-    return PyUnicode_FromFormat("Device(name='%s', guid=0x%llx)", self->name, (unsigned long long)self->guid);
+    return PyUnicode_FromFormat("Device(name='%s', guid=%s)", self->name, core_hex(self->guid).text);
 }
 
 static PyObject *device_compare(PyObject *self, PyObject *other, int op)

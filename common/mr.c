@@ -73,10 +73,10 @@ static PyObject *raise_refused(struct core_state *state, int err, const char *ve
                                  limit_text(limit.rlim_max, hard, sizeof hard));
     if (err == EFAULT)
         return core_raise_format(state, err, verb,
-                                 "0x%llx, %llu bytes: not all of it is memory of this process that allows the access "
+                                 "%s, %llu bytes: not all of it is memory of this process that allows the access "
                                  "(0x%x)",
-                                 (unsigned long long)addr, (unsigned long long)length, access);
-    return core_raise_format(state, err, verb, "address 0x%llx, length %llu, access 0x%x", (unsigned long long)addr,
+                                 core_hex(addr).text, (unsigned long long)length, access);
+    return core_raise_format(state, err, verb, "address %s, length %llu, access 0x%x", core_hex(addr).text,
                              (unsigned long long)length, access);
 }
 
@@ -106,8 +106,8 @@ static int check_wrap(struct core_state *state, uint64_t addr, uint64_t length)
 {
     if (addr + length >= addr)
         return 0;
-    core_raise_range_format(state, "addr 0x%llx + length %llu is beyond the 64-bit address space",
-                            (unsigned long long)addr, (unsigned long long)length);
+    core_raise_range_format(state, "addr %s + length %llu is beyond the 64-bit address space",
+                            core_hex(addr).text, (unsigned long long)length);
     return -1;
 }
 
@@ -271,7 +271,7 @@ PyObject *core_mr_repr(PyObject *op)
 
     if (!self->base.handle)
         return PyUnicode_FromString("<MR, closed>");
-    return PyUnicode_FromFormat("<MR addr=0x%llx length=%llu lkey=0x%x rkey=0x%x>", (unsigned long long)self->addr,
+    return PyUnicode_FromFormat("<MR addr=%s length=%llu lkey=0x%x rkey=0x%x>", core_hex(self->addr).text,
                                 (unsigned long long)self->length, core_mr_handle(self)->lkey,
                                 core_mr_handle(self)->rkey);
 }

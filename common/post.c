@@ -72,13 +72,13 @@ static void requests_close(struct requests *requests)
 
 static int raise_wrong_type(struct core_state *state, PyObject *item, const char *what, Py_ssize_t index)
 {
-    core_raise_type("every request", what, item);
+    PyErr_Format(PyExc_TypeError, "request %zd must be %s, not %R", index, what, (PyObject *)Py_TYPE(item));
     core_error_set_index(state, index, 0);
     return -1;
 }
 
 static int raise_fault(struct core_state *state, enum wr_fault fault, const struct wr_limits *limits, uint32_t opcode,
-                       Py_ssize_t num_sge, Py_ssize_t index)
+                       const struct ibv_sge *sge, Py_ssize_t num_sge, Py_ssize_t index)
 {
     switch (fault) {
     case WR_BAD_OPCODE:
@@ -98,12 +98,13 @@ static int raise_fault(struct core_state *state, enum wr_fault fault, const stru
         PyErr_Format(PyExc_ValueError, "request %zd: opcode %u sends no data, so it cannot be INLINE", index, opcode);
         break;
     case WR_INLINE_TOO_LONG:
-        core_raise_range_format(state, "request %zd: inline data is longer than the queue's max_inline_data=%u", index,
+        core_raise_range_format(state, "request %zd: %llu bytes inline are more than the queue's max_inline_data=%u",
+                                index, (unsigned long long)wr_total_length(sge, (uint32_t)num_sge),
                                 limits->max_inline_data);
         break;
     default:
-        core_raise_range_format(state, "request %zd: sg_list has %zd entries, the queue takes %u", index, num_sge,
-                                limits->max_send_sge);
+        core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the queue's max_send_sge=%u",
+                                index, num_sge, limits->max_send_sge);
     }
     core_error_set_index(state, index, 0);
     return -1;
@@ -142,13 +143,13 @@ static Py_ssize_t count_send_sges(struct core_state *state, const struct request
 
 /* The source: fills the chain from the requests. Returns 0, or -1 with an exception. */
 static int fill_send(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
-                     struct ibv_send_wr *wr, struct ibv_sge *sge)
+                     struct ibv_send_wr *wr, struct ibv_sge *sge, const char *method)
 {
     struct core_state *state = self->state;
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_send_wr *item = (struct core_send_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, "post_send");
+        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, method, i);
         struct ibv_ah *ah = NULL;
         enum wr_fault fault;
 
@@ -157,7 +158,8 @@ static int fill_send(struct core_object *self, const struct wr_limits *limits, c
             return -1;
         }
         if (item->ah) {
-            if (core_check_open((struct core_object *)item->ah, "post_send") < 0) {
+            if (((struct core_object *)item->ah)->open_in != core_generation) {
+                core_raise_format(state, EBADF, method, "request %zd: its ah is %R", i, item->ah);
                 core_error_set_index(state, i, 0);
                 return -1;
             }
@@ -166,7 +168,7 @@ static int fill_send(struct core_object *self, const struct wr_limits *limits, c
 
         fault = wr_fill_send(&wr[i], &item->fields, limits, sge, (uint32_t)num_sge, ah);
         if (fault != WR_OK)
-            return raise_fault(state, fault, limits, item->fields.opcode, num_sge, i);
+            return raise_fault(state, fault, limits, item->fields.opcode, sge, num_sge, i);
         if (i)
             wr[i - 1].next = &wr[i];
         sge += num_sge;
@@ -195,7 +197,7 @@ static int post_send_chain(struct core_object *self, const struct wr_limits *lim
     Py_ssize_t posted = -1;
     int err;
 
-    if (fill_send(self, limits, requests, wr, sge) < 0)
+    if (fill_send(self, limits, requests, wr, sge, verb->method) < 0)
         return -1;
     /* Datagrams refer to address handles, which another thread could close if it had the GIL. */
     if (requests->count > POST_LONG && limits->qp_type != IBV_QPT_UD) {
@@ -273,17 +275,17 @@ static Py_ssize_t count_recv_sges(struct core_state *state, const struct request
 }
 
 static int fill_recv(struct core_object *self, uint32_t max_sge, const struct requests *requests,
-                     struct ibv_recv_wr *wr, struct ibv_sge *sge)
+                     struct ibv_recv_wr *wr, struct ibv_sge *sge, const char *method)
 {
     struct core_state *state = self->state;
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_recv_wr *item = (struct core_recv_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, "post_recv");
+        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, method, i);
 
         if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, max_sge, sge, (uint32_t)num_sge) != WR_OK) {
-            core_raise_range_format(state, "request %zd: sg_list has %zd entries, the queue takes %u", i, num_sge,
-                                    max_sge);
+            core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the %u that the queue takes",
+                                    i, num_sge, max_sge);
             num_sge = -1;
         }
         if (num_sge < 0) {
@@ -317,7 +319,7 @@ static int post_recv_chain(struct core_object *self, uint32_t max_sge, const str
     Py_ssize_t posted = -1;
     int err;
 
-    if (fill_recv(self, max_sge, requests, wr, sge) < 0)
+    if (fill_recv(self, max_sge, requests, wr, sge, verb->method) < 0)
         return -1;
     if (requests->count > POST_LONG) {
         if (core_enter(self, "post_recv") < 0)

@@ -19,10 +19,12 @@
 
 /* How a chain goes to the library: the verb's name, and the call. Returns what the verb returns. */
 struct post_send_verb {
+    const char *method; /* what the program called: "QP.post_send" */
     const char *name;
     int (*call)(void *queue, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 };
 struct post_recv_verb {
+    const char *method;
     const char *name;
     int (*call)(void *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 };

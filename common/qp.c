@@ -315,8 +315,8 @@ static int call_post_recv(void *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 
 static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_NAME_wrs}};
 static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_send_verb post_send_verb = {"ibv_post_send", call_post_send};
-static const struct post_recv_verb post_recv_verb = {"ibv_post_recv", call_post_recv};
+static const struct post_send_verb post_send_verb = {"QP.post_send", "ibv_post_send", call_post_send};
+static const struct post_recv_verb post_recv_verb = {"QP.post_recv", "ibv_post_recv", call_post_recv};
 
 PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -335,6 +335,8 @@ PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize
     PyObject *wrs;
 
     if (core_parse(self->base.state, &post_recv_params, args, nargs, kwnames, &wrs) < 0)
+        return NULL;
+    if (self->srq && core_check_open(&self->base, "post_recv") < 0)
         return NULL;
     if (self->srq)
         return core_raise(self->base.state, EINVAL, "QP.post_recv", "this QP receives from its SRQ: post there");

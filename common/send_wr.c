@@ -138,8 +138,8 @@ PyObject *core_send_wr_repr(PyObject *op)
 
     if (list)
         text = PyUnicode_FromFormat(
-            "<SendWR wr_id=%llu opcode=%u send_flags=0x%x sg_list=%R remote_addr=0x%llx rkey=0x%x>",
-            (unsigned long long)f->wr_id, f->opcode, f->send_flags, list, (unsigned long long)f->remote_addr, f->rkey);
+            "<SendWR wr_id=%llu opcode=%u send_flags=0x%x sg_list=%R remote_addr=%s rkey=0x%x>",
+            (unsigned long long)f->wr_id, f->opcode, f->send_flags, list, core_hex(f->remote_addr).text, f->rkey);
     Py_XDECREF(list);
     return text;
 }

@@ -120,8 +120,8 @@ static PyObject *sge_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             failed = core_mr_check_range(state, region.length, offset, length);
     }
     if (!failed && region.addr + offset < region.addr) {
-        core_raise_range_format(state, "target 0x%llx + offset %llu is beyond the 64-bit address space",
-                                (unsigned long long)region.addr, (unsigned long long)offset);
+        core_raise_range_format(state, "target %s + offset %llu is beyond the 64-bit address space",
+                                core_hex(region.addr).text, (unsigned long long)offset);
         failed = -1;
     }
 
@@ -211,7 +211,8 @@ PyObject *core_sg_list_get(PyObject *list)
     return list;
 }
 
-Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method)
+Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method,
+                              Py_ssize_t request)
 {
     Py_ssize_t count = core_sg_list_size(list);
 
@@ -220,11 +221,12 @@ Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct i
         struct core_sge *entry = (struct core_sge *)item;
 
         if (Py_TYPE(item) != state->types[CORE_TYPE_SGE] && !core_is(state, item, CORE_TYPE_SGE)) {
-            PyErr_Format(PyExc_TypeError, "sg_list[%zd] must be an SGE, not %R", i, (PyObject *)Py_TYPE(item));
+            PyErr_Format(PyExc_TypeError, "request %zd: sg_list[%zd] must be an SGE, not %R", request, i,
+                         (PyObject *)Py_TYPE(item));
             return -1;
         }
         if (entry->mr && entry->mr->base.open_in != core_generation) {
-            core_raise_format(state, EBADF, method, "sg_list[%zd] is in an MR that is closed", i);
+            core_raise_format(state, EBADF, method, "request %zd: sg_list[%zd] is in %R", request, i, entry->mr);
             return -1;
         }
         sge[i] = entry->sge;
@@ -253,7 +255,7 @@ static PyObject *sge_repr(PyObject *op)
 {
     const struct ibv_sge *sge = &((struct core_sge *)op)->sge;
 
-    return PyUnicode_FromFormat("SGE(0x%llx, %u, 0x%x)", (unsigned long long)sge->addr, sge->length, sge->lkey);
+    return PyUnicode_FromFormat("SGE(%s, %u, 0x%x)", core_hex(sge->addr).text, sge->length, sge->lkey);
 }
 
 static PyGetSetDef sge_getset[] = {

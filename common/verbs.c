@@ -83,7 +83,9 @@ int verbs_errno(int returned)
 {
     if (returned >= 0)
         return returned;
-    return returned == -1 ? verbs_last_errno() : -returned;
+    if (returned == -1)
+        return verbs_last_errno();
+    return returned > -4096 ? -returned : EIO; /* the kernel's range of error numbers */
 }
 
 int verbs_last_errno(void)

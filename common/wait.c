@@ -105,7 +105,10 @@ PyObject *core_events_wait(struct core_object *self, struct core_events *events,
         event = read(self, &err);
         pthread_rwlock_unlock(&events->lock);
 
-        if (!event && err == EAGAIN) {
+        if (!event && err == EINTR) { /* nothing was read: again, after the signal's handler */
+            left = -1;
+            err = EAGAIN;
+        } else if (!event && err == EAGAIN) {
             if (timeout_ns > 0)
                 left = deadline > now_ns() ? deadline - now_ns() : 0;
             if (left != 0)

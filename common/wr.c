@@ -15,7 +15,7 @@ static bool has_payload(uint32_t opcode)
     return opcode <= IBV_WR_SEND_WITH_IMM;
 }
 
-static uint64_t total_length(const struct ibv_sge *sge, uint32_t num_sge)
+uint64_t wr_total_length(const struct ibv_sge *sge, uint32_t num_sge)
 {
     uint64_t total = 0;
 
@@ -42,7 +42,7 @@ static enum wr_fault check_send(const struct wr_send *fields, const struct wr_li
     if (fields->send_flags & IBV_SEND_INLINE) {
         if (!has_payload(fields->opcode))
             return WR_INLINE_OPCODE;
-        if (total_length(sge, num_sge) > limits->max_inline_data)
+        if (wr_total_length(sge, num_sge) > limits->max_inline_data)
             return WR_INLINE_TOO_LONG;
     }
     return WR_OK;

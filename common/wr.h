@@ -46,6 +46,9 @@ enum wr_fault {
     WR_INLINE_OPCODE,   /* inline data on a request that sends none */
 };
 
+/* How many bytes a request's entries name. */
+uint64_t wr_total_length(const struct ibv_sge *sge, uint32_t num_sge);
+
 /* Whether an opcode carries immediate data. */
 bool wr_has_imm(uint32_t opcode);
 

@@ -46,19 +46,48 @@ static PyObject *srq_no_constructor(PyTypeObject *type, PyObject *args, PyObject
     return core_no_constructor(type, "PD.create_srq()");
 }
 
-static PyObject *raise_not_created(struct core_context *context, int err, const struct ibv_srq_attr *attr)
+static PyObject *raise_not_created(struct core_context *context, int err, const char *verb,
+                                   const struct ibv_srq_attr *attr)
 {
     struct ibv_device_attr limits;
     struct core_state *state = context->base.state;
 
     if (core_context_limits(context, &limits) && attr->max_wr > (uint32_t)limits.max_srq_wr)
-        return core_raise_format(state, err, "ibv_create_srq", "max_wr=%u is over the device's max_srq_wr=%d",
+        return core_raise_format(state, err, verb, "max_wr=%u is over the device's max_srq_wr=%d",
                                  attr->max_wr, limits.max_srq_wr);
     if (core_context_limits(context, &limits) && attr->max_sge > (uint32_t)limits.max_srq_sge)
-        return core_raise_format(state, err, "ibv_create_srq", "max_sge=%u is over the device's max_srq_sge=%d",
+        return core_raise_format(state, err, verb, "max_sge=%u is over the device's max_srq_sge=%d",
                                  attr->max_sge, limits.max_srq_sge);
-    return core_raise_format(state, err, "ibv_create_srq", "max_wr=%u, max_sge=%u, srq_limit=%u", attr->max_wr,
+    return core_raise_format(state, err, verb, "max_wr=%u, max_sge=%u, srq_limit=%u", attr->max_wr,
                              attr->max_sge, attr->srq_limit);
+}
+
+/*
+ * The queue with its limit armed; NULL with the errno and the verb that failed. ibv_create_srq itself may ignore the
+ * limit, as its man page says. Without the GIL.
+ */
+static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, int *ret_err, const char **ret_verb)
+{
+    struct ibv_srq_attr limit = {.srq_limit = init->attr.srq_limit};
+    struct ibv_srq *srq;
+
+    *ret_err = 0;
+    *ret_verb = "ibv_create_srq";
+    errno = 0;
+    srq = verbs.create_srq(pd, init);
+    if (!srq) {
+        *ret_err = verbs_last_errno();
+        return NULL;
+    }
+    if (!limit.srq_limit)
+        return srq;
+
+    *ret_err = verbs_errno(verbs.modify_srq(srq, &limit, IBV_SRQ_LIMIT));
+    if (!*ret_err)
+        return srq;
+    *ret_verb = "ibv_modify_srq";
+    verbs.destroy_srq(srq);
+    return NULL;
 }
 
 static const struct core_params create_srq_params = {
@@ -71,6 +100,7 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
     struct ibv_srq_init_attr init = {.attr = {.max_wr = 128, .max_sge = 1}};
     PyObject *values[3], *result;
     struct ibv_srq *srq;
+    const char *verb;
     struct srq *self;
     int err;
 
@@ -93,16 +123,14 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
         return core_object_finish(&self->base, NULL);
 
     Py_BEGIN_ALLOW_THREADS
-    errno = 0;
-    srq = verbs.create_srq(pd->handle, &init);
-    err = srq ? 0 : verbs_last_errno();
+    srq = create(pd->handle, &init, &err, &verb);
     Py_END_ALLOW_THREADS
     self->max_wr = init.attr.max_wr;
     self->max_sge = init.attr.max_sge;
     result = core_object_finish(&self->base, srq);
     if (!result) {
         core_context_unreserve(context, 1);
-        return raise_not_created(context, err, &init.attr);
+        return raise_not_created(context, err, verb, &init.attr);
     }
     core_context_put(context, core_pointer_key(srq), &self->base);
     return result;
@@ -122,7 +150,7 @@ static int call_post_srq_recv(void *srq, struct ibv_recv_wr *wr, struct ibv_recv
 }
 
 static const struct core_params post_recv_params = {"SRQ.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_recv_verb post_recv_verb = {"ibv_post_srq_recv", call_post_srq_recv};
+static const struct post_recv_verb post_recv_verb = {"SRQ.post_recv", "ibv_post_srq_recv", call_post_srq_recv};
 
 static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
