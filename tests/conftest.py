@@ -13,10 +13,10 @@ import functools
 import os
 import random
 from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any
 
 import pytest
-from endpoints import RC, UC, UD, Endpoint, connect
+from endpoints import RC, UC, UD, Endpoint, Make, Pair, connect
 from place import Node, Place
 
 pytest_plugins = ["stub_fixtures"]
@@ -92,8 +92,6 @@ def pd(ctx: Any) -> Iterator[Any]:
         yield domain
 
 
-Make = Callable[..., Endpoint]
-
 
 @pytest.fixture
 def make(ib: Any, node: Node) -> Iterator[Make]:
@@ -116,8 +114,6 @@ def nodes(request: pytest.FixtureRequest, place: Place, node: Node) -> tuple[Nod
         pytest.skip(reason)
     return place.nodes[0], place.nodes[1]
 
-
-Pair = Callable[..., "tuple[Endpoint, Endpoint]"]
 
 
 def _pair_of(qp_type: int, make: Make, nodes: tuple[Node, Node]) -> Pair:

@@ -11,7 +11,7 @@ import mmap
 import os
 import time
 from types import TracebackType
-from typing import Any
+from typing import Any, Callable
 
 from place import Node, seconds
 
@@ -263,3 +263,8 @@ def _successful(completions: list[Any]) -> list[Any]:
 def connect(a: Endpoint, b: Endpoint, **options: Any) -> None:
     a.connect(b, **options)
     b.connect(a, **options)
+
+
+# What the fixtures of the same names give.
+Make = Callable[..., Endpoint]
+Pair = Callable[..., "tuple[Endpoint, Endpoint]"]

@@ -11,6 +11,7 @@ import functools
 import importlib
 import os
 import shutil
+import subprocess
 from typing import Any, Callable
 
 #: What a test may ask for with ``@pytest.mark.needs(...)``, and how its absence is explained.
@@ -23,11 +24,12 @@ NEEDS = {
     "srq": "a device with shared receive queues",
     "atomics": "a device with atomic operations",
     "roce": "a device on Ethernet with an IPv4 GID",
-    "link_control": "the right to take a device's link down",
+    "link_control": "a machine whose links may be taken down (a VM of our own, or RDMA_TEST_BREAK_LINKS=1)",
     "kernel": "a kernel's own verbs, not a library that plays them",
     "siw": "an iWARP device",
     "stub": "the stub libibverbs",
-    "devinfo": "the program ibv_devinfo",
+    "devinfo": "a program ibv_devinfo of the same build as libibverbs",
+    "netem": "a machine whose links may lose packets, and the program tc",
     "memlock": "a kernel that counts locked memory, and the right to become another user",
 }
 
@@ -59,6 +61,13 @@ def time_scale() -> float:
 def seconds(bare: float) -> float:
     """A time-out, scaled to the machine: for what must happen. What must not happen is waited for unscaled."""
     return bare * time_scale()
+
+
+def _runs(*command: str) -> bool:
+    try:
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 class Node:
@@ -139,7 +148,7 @@ class Place:
         if need == "stub":
             return self.is_stub
         if need == "devinfo":
-            return shutil.which("ibv_devinfo") is not None
+            return _runs("ibv_devinfo", "-l")
         if need == "siw":
             return bool(self.iwarp)
         if not self.nodes:
@@ -173,6 +182,11 @@ class Place:
                 return False
         return True
 
+    def may_break_links(self) -> bool:
+        """Only where nobody else's connection hangs on them."""
+        ours = in_user_mode_linux() or os.environ.get("RDMA_TEST_BREAK_LINKS") == "1"
+        return ours and os.geteuid() == 0 and shutil.which("ip") is not None and bool(self.nodes[0].netdev)
+
     def has_path_between_two(self) -> bool:
         """Two addresses of one machine reach each other only if its routing was arranged so; ask by an RTR."""
         if len(self.nodes) < 2 or not self._has("rc"):
@@ -199,8 +213,7 @@ _CHECKS: dict[str, Check] = {
     "atomics": Place.can_register_for_atomics,
     "roce": lambda place: place.nodes[0].is_ethernet and place.nodes[0].gid[:12] == bytes(10) + b"\xff\xff",
     "kernel": lambda place: not place.emulated,
-    "link_control": lambda place: (
-        not place.emulated and os.geteuid() == 0 and shutil.which("ip") is not None and bool(place.nodes[0].netdev)
-    ),
+    "link_control": Place.may_break_links,
+    "netem": lambda place: place.may_break_links() and _runs("tc", "qdisc", "show"),
     "memlock": lambda place: not place.emulated and os.geteuid() == 0,
 }

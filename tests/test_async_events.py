@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Make
-from endpoints import Endpoint, connect, poll_for
+from endpoints import Endpoint, Make, connect, poll_for
 from place import Node, seconds
 
 pytestmark = pytest.mark.needs("device")

@@ -7,8 +7,7 @@ import errno
 from typing import Any
 
 import pytest
-from conftest import Pair
-from endpoints import poll_for
+from endpoints import Pair, poll_for
 
 pytestmark = pytest.mark.needs("rc", "atomics")
 

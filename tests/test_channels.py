@@ -14,8 +14,7 @@ import time
 from typing import Any, Callable
 
 import pytest
-from conftest import Make
-from endpoints import Endpoint, connect, poll_for
+from endpoints import Endpoint, Make, connect, poll_for
 from place import seconds
 
 pytestmark = pytest.mark.needs("device")

@@ -14,8 +14,7 @@ import pickle
 from typing import Any
 
 import pytest
-from conftest import Make, Pair
-from endpoints import Endpoint, all_access, connect, expect_none, poll_for
+from endpoints import Endpoint, Make, Pair, all_access, connect, expect_none, poll_for
 
 pytestmark = pytest.mark.needs("rc")
 

@@ -7,8 +7,7 @@ import errno
 from typing import Any
 
 import pytest
-from conftest import Make, Pair
-from endpoints import Endpoint, all_access, connect, poll_for
+from endpoints import Endpoint, Make, Pair, all_access, connect, poll_for
 
 pytestmark = pytest.mark.needs("rc")
 

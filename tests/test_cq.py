@@ -8,8 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Make
-from endpoints import Endpoint, connect, expect_none, poll_for
+from endpoints import Endpoint, Make, connect, expect_none, poll_for
 from place import seconds
 
 pytestmark = pytest.mark.needs("device")

@@ -9,8 +9,7 @@ import traceback
 from typing import Any, Callable
 
 import pytest
-from conftest import Make
-from endpoints import Endpoint, connect
+from endpoints import Endpoint, Make, connect
 from place import seconds
 
 pytestmark = pytest.mark.needs("rc")

@@ -8,8 +8,7 @@ import weakref
 from typing import Any
 
 import pytest
-from conftest import Pair
-from endpoints import all_access
+from endpoints import Pair, all_access
 
 np = pytest.importorskip("numpy", reason="needs NumPy")
 pytestmark = pytest.mark.needs("rc")

@@ -7,8 +7,7 @@ import errno
 from typing import Any
 
 import pytest
-from conftest import Make
-from endpoints import INLINE, SIGNALED, Endpoint, connect, expect_none
+from endpoints import INLINE, SIGNALED, Endpoint, Make, connect, expect_none
 
 pytestmark = pytest.mark.needs("rc")
 

@@ -8,8 +8,7 @@ import time
 from typing import Any, Callable
 
 import pytest
-from conftest import Make
-from endpoints import QKEY, RC, UC, UD, Endpoint, all_access, poll_for
+from endpoints import QKEY, RC, UC, UD, Endpoint, Make, all_access, poll_for
 from place import seconds
 
 pytestmark = pytest.mark.needs("device")

@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import Pair
-from endpoints import SIGNALED, Endpoint
+from endpoints import SIGNALED, Endpoint, Pair
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Make, Pair
-from endpoints import INLINE, SIGNALED, Buffer, Endpoint, connect, expect_none, poll_for
+from endpoints import INLINE, SIGNALED, Buffer, Endpoint, Make, Pair, connect, expect_none, poll_for
 
 pytestmark = pytest.mark.needs("rc")
 

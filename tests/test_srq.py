@@ -7,8 +7,7 @@ import errno
 from typing import Any
 
 import pytest
-from conftest import Make, Pair
-from endpoints import connect, expect_none
+from endpoints import Make, Pair, connect, expect_none
 
 pytestmark = pytest.mark.needs("srq")
 

@@ -7,8 +7,7 @@ import errno
 from typing import Any
 
 import pytest
-from conftest import Pair
-from endpoints import expect_none, poll_for
+from endpoints import Pair, expect_none, poll_for
 
 pytestmark = pytest.mark.needs("uc")
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Make, Pair
-from endpoints import QKEY, UD, Endpoint, connect, expect_none
+from endpoints import QKEY, UD, Endpoint, Make, Pair, connect, expect_none
 
 pytestmark = pytest.mark.needs("ud")
 
@@ -212,7 +211,8 @@ class TestAddressHandles:
     def test_ethernet_needs_a_global_address(self, ib: Any, pd: Any, node: Any) -> None:
         with pytest.raises(ib.VerbsError) as caught:
             pd.create_ah(ib.AHAttr(is_global=0, dlid=1, port_num=node.port))
-        assert caught.value.errno == errno.EINVAL
+        # the kernel says EINVAL; the provider of rdma-core 33 looks for a neighbour first and says EIO
+        assert caught.value.errno in (errno.EINVAL, errno.EIO)
 
     def test_a_port_that_is_not_there_is_refused(self, ib: Any, pd: Any, node: Any) -> None:
         with pytest.raises(ib.VerbsError) as caught:
