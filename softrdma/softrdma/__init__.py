@@ -33,10 +33,10 @@ def library() -> Path:
 
 
 def preload(
-    env: Optional[MutableMapping[str, str]] = None,
+    env: MutableMapping[str, str] | None = None,
     *,
-    devices: Optional[str] = None,
-    fabric: Optional[str] = None,
+    devices: str | None = None,
+    fabric: str | None = None,
 ) -> None:
     """Make programs started with the environment (os.environ by default) run on the software host.
 

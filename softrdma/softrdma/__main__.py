@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Optional
+from typing import NoReturn
 
 from . import __version__, library, preload
 
@@ -18,7 +18,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a program on the host", description="Run a program on the host.")
     run.add_argument("--devices", metavar="LIST", help="what NICs there are, such as rxe:2 (the default)")
-    run.add_argument("--fabric", metavar="NAME", help="reach other processes that name the same (default: one per user)")
+    run.add_argument("--fabric", metavar="NAME", help="reach processes that name the same (default: one per user)")
     run.add_argument("--trace", action="store_true", help="calls and requests on stderr")
     run.add_argument("program", metavar="PROGRAM")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -34,7 +34,7 @@ def _exec(program: str, args: Sequence[str], env: dict[str, str]) -> NoReturn:
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     if options.command == "library":
         print(library())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 
@@ -35,7 +35,7 @@ def _interpreter_flags() -> list[str]:
     return flags
 
 
-def _restart(config: pytest.Config, devices: Optional[str]) -> None:
+def _restart(config: pytest.Config, devices: str | None) -> None:
     env = dict(os.environ)
     preload(env, devices=devices, fabric=env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}"))
     capture: Any = config.pluginmanager.getplugin("capturemanager")
@@ -55,7 +55,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         _restart(early_config, options.softrdma_devices)
 
 
-def pytest_report_header(config: pytest.Config) -> Optional[str]:
+def pytest_report_header(config: pytest.Config) -> str | None:
     if not is_loaded():
         return None
     devices = os.environ.get("SOFTRDMA_DEVICES", "rxe:2")
