@@ -79,9 +79,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> "Callable[..., Path]":
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler (cc)")
 
-    def build(name: str, pattern: str, *flags: str) -> Path:
+    def build(name: str, *patterns: str, flags: "tuple[str, ...]" = ()) -> Path:
         target = folder / name
-        return target if target.exists() else compile_program(target, sorted(HERE.glob(pattern)), flags)
+        sources = [path for pattern in patterns for path in sorted(HERE.glob(pattern))]
+        return target if target.exists() else compile_program(target, sources, flags)
 
     return build
 

@@ -9,7 +9,7 @@ from host import Host, free_port
 
 
 @pytest.mark.parametrize("gid", [0, 1])
-@pytest.mark.parametrize("test", ["put_lat", "put_bw", "am_lat", "am_bw", "get -D zcopy"])
+@pytest.mark.parametrize("test", ["put_lat", "put_bw", "am_lat", "am_bw", "get -D bcopy", "get -D zcopy -s 4096", "fadd", "cswap"])
 def test_rc_verbs(host: Host, program: Callable[[str], str], test: str, gid: int) -> None:
     measure(host, program("ucx_perftest"), "rc_verbs", test, gid)
 
