@@ -81,11 +81,11 @@ int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *d
 {
     if (sgid_index >= DEVICE_GIDS)
         return ENODATA;
-    if (gid_is_multicast(dgid) || device_by_gid(dgid) >= 0)
+    if (gid_is_multicast(dgid))
         return 0;
     if (gid_is_ipv4(dgid) != gid_is_ipv4(d->gid[sgid_index]))
         return EINVAL;
-    return ETIMEDOUT;
+    return device_by_gid(dgid) >= 0 ? 0 : ETIMEDOUT;
 }
 
 int device_get_context(struct call *c)

@@ -232,7 +232,7 @@ static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t
         return 0;
     if (libc_get()->ioctl(fd, FIONREAD, &n) != 0)
         n = 0;
-    for (n /= (int)size; n > 0 && read(fd, event, size) == (ssize_t)size; n--) {
+    for (n /= (int)size; n > 0 && libc_get()->read(fd, event, size) == (ssize_t)size; n--) {
         if (event[0] == element)
             gone++;
         else

@@ -38,6 +38,7 @@ struct statx;
     X(int, __fxstatat, (int, int, const char *, struct stat *, int))               \
     X(int, statx, (int, const char *, int, unsigned, struct statx *))              \
     X(int, ioctl, (int, unsigned long, ...))                                       \
+    X(ssize_t, read, (int, void *, size_t))                                        \
     X(ssize_t, write, (int, const void *, size_t))                                 \
     X(int, close, (int))                                                           \
     X(int, close_range, (unsigned, unsigned, int))                                 \

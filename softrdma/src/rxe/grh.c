@@ -4,6 +4,9 @@
 
 enum { UDP_HEADER = 8, BTH_DETH = 20, IMMEDIATE = 4, ICRC = 4, PROTOCOL_UDP = 17 };
 
+/* Whatever the address handle says: the kernel takes the route's limit, and writes no flow label. */
+enum { HOP_LIMIT = 64 };
+
 static void put16(uint8_t *p, uint32_t value)
 {
     p[0] = (uint8_t)(value >> 8);
@@ -34,18 +37,17 @@ void rxe_make_grh(uint8_t *grh, const struct rxe_request *q)
         ip[1] = q->traffic_class;
         put16(ip + 2, 20 + udp);
         ip[6] = 0x40; /* do not fragment */
-        ip[8] = q->hop_limit;
+        ip[8] = HOP_LIMIT;
         ip[9] = PROTOCOL_UDP;
         memcpy(ip + 12, q->sgid + 12, 4);
         memcpy(ip + 16, q->dgid + 12, 4);
         put16(ip + 10, checksum(ip));
     } else {
         grh[0] = (uint8_t)(0x60 | q->traffic_class >> 4);
-        grh[1] = (uint8_t)(q->traffic_class << 4 | (q->flow_label >> 16 & 15));
-        put16(grh + 2, q->flow_label);
+        grh[1] = (uint8_t)(q->traffic_class << 4);
         put16(grh + 4, udp);
         grh[6] = PROTOCOL_UDP;
-        grh[7] = q->hop_limit;
+        grh[7] = HOP_LIMIT;
         memcpy(grh + 8, q->sgid, 16);
         memcpy(grh + 24, q->dgid, 16);
     }

@@ -23,7 +23,7 @@ enum { /* ib_qp_attr_mask */
     M_RNR_RETRY = 1 << 11,
     M_RQ_PSN = 1 << 12,
     M_MAX_RD = 1 << 13,
-    M_ALT_PATH = 1 << 14,
+    M_ALT_PATH = 1 << 14, /* refused everywhere: RoCE has no alternate paths */
     M_MIN_RNR = 1 << 15,
     M_SQ_PSN = 1 << 16,
     M_MAX_DEST_RD = 1 << 17,
@@ -41,8 +41,8 @@ struct transition {
 
 #define RTS_OPTIONS                                                                                   \
     {                                                                                                 \
-        M_CUR_STATE | M_ACCESS | M_ALT_PATH | M_MIN_RNR | M_MIG_STATE,                                \
-            M_CUR_STATE | M_ACCESS | M_ALT_PATH | M_MIG_STATE, M_CUR_STATE | M_QKEY                   \
+        M_CUR_STATE | M_ACCESS | M_MIN_RNR | M_MIG_STATE,                                \
+            M_CUR_STATE | M_ACCESS | M_MIG_STATE, M_CUR_STATE | M_QKEY                   \
     }
 #define ANYWHERE_TO_RESET_OR_ERR [QPS_RESET] = {true, {0}, {0}}, [QPS_ERR] = {true, {0}, {0}}
 
@@ -54,7 +54,7 @@ static const struct transition transitions[7][7] = {
                   [QPS_RTR] = {true,
                                {M_AV | M_MTU | M_DEST_QPN | M_RQ_PSN | M_MAX_DEST_RD | M_MIN_RNR,
                                 M_AV | M_MTU | M_DEST_QPN | M_RQ_PSN, 0},
-                               {M_ACCESS | M_PKEY | M_ALT_PATH, M_ACCESS | M_PKEY | M_ALT_PATH, M_PKEY | M_QKEY}}},
+                               {M_ACCESS | M_PKEY, M_ACCESS | M_PKEY, M_PKEY | M_QKEY}}},
     [QPS_RTR] = {ANYWHERE_TO_RESET_OR_ERR,
                  [QPS_RTS] = {true, {M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_SQ_PSN | M_MAX_RD, M_SQ_PSN, M_SQ_PSN}, RTS_OPTIONS}},
     [QPS_RTS] = {ANYWHERE_TO_RESET_OR_ERR,
@@ -64,9 +64,9 @@ static const struct transition transitions[7][7] = {
                  [QPS_RTS] = {true, {0}, RTS_OPTIONS},
                  [QPS_SQD] = {true,
                               {0},
-                              {M_ACCESS | M_PKEY | M_PORT | M_AV | M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_MAX_RD | M_ALT_PATH |
+                              {M_ACCESS | M_PKEY | M_PORT | M_AV | M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_MAX_RD |
                                    M_MIN_RNR | M_MAX_DEST_RD | M_MIG_STATE,
-                               M_ACCESS | M_PKEY | M_AV | M_ALT_PATH | M_MIG_STATE, M_PKEY | M_QKEY}}},
+                               M_ACCESS | M_PKEY | M_MIG_STATE, M_PKEY | M_QKEY}}},
     [QPS_SQE] = {ANYWHERE_TO_RESET_OR_ERR,
                  [QPS_RTS] = {true, {0}, {0, M_CUR_STATE | M_ACCESS, M_CUR_STATE | M_QKEY}}},
     [QPS_ERR] = {ANYWHERE_TO_RESET_OR_ERR},
@@ -154,6 +154,8 @@ static void store(struct qp *qp, const struct ib_uverbs_modify_qp *in)
         a->max_dest_rd_atomic = round_depth(in->max_dest_rd_atomic);
     if (mask & M_MIN_RNR)
         a->min_rnr_timer = in->min_rnr_timer;
+    if (mask & M_MIG_STATE)
+        a->path_mig_state = in->path_mig_state;
     if (mask & M_DEST_QPN)
         a->dest_qp_num = in->dest_qp_num;
 }
@@ -244,6 +246,7 @@ void rxe_query_qp(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_res
         .pkey_index = a->pkey_index,
         .qp_state = (uint8_t)state,
         .cur_qp_state = (uint8_t)state,
+        .path_mig_state = a->path_mig_state,
         .path_mtu = a->path_mtu ? a->path_mtu : 1,
         .sq_draining = state == QPS_SQD && !qp->drained,
         .max_rd_atomic = a->max_rd_atomic,

@@ -85,6 +85,8 @@ static enum rxe_status local_side(struct rxe_request *q, const struct rxe_send_w
             q->local[q->nlocal++] = (struct segment){(uintptr_t)slot->dma.inline_data, q->length, NULL};
         return WC_SUCCESS;
     }
+    if (comes_back && (w->wr.send_flags & RXE_FLAG_INLINE)) /* inline bytes stand where the list should be */
+        return WC_LOC_PROT_ERR;
     if (w->dma.num_sge > q->qp->cap.max_send_sge)
         return WC_LOC_QP_OP_ERR;
     q->nlocal = rxe_local_segments(q->r, q->qp->pd, slot->dma.sge, w->dma.num_sge, comes_back, want, q->local, &total);
@@ -151,7 +153,7 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
     return answer;
 }
 
-/* A copy for every member of the group that has a receive for it; the sender itself is left out. */
+/* A copy for every member of the group that has a receive for it, the sender too if it is one. */
 static void multicast(struct rxe_request *q)
 {
     for (uint32_t slot = 0; slot < 256; slot++) {
@@ -161,8 +163,7 @@ static void multicast(struct rxe_request *q)
         for (int i = -1; r && (i = mcast_next(r, q->dgid, i, &index)) >= 0;) {
             struct rxe_request copy = *q;
 
-            if (&r->qp[index] != q->qp)
-                deliver(r, index, &copy);
+            deliver(r, index, &copy);
         }
         peer_put(r);
     }
@@ -185,12 +186,8 @@ static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_s
         }
         grh = q->r->ah[ah].attr.grh;
         sgid_index = grh.sgid_index;
-        if (!grh.hop_limit)
-            grh.hop_limit = 64;
     } else { /* a provider older than rdma-core 39 puts the address into the request */
         memcpy(grh.dgid, w->wr.wr.ud.av.grh.dgid.raw, 16);
-        grh.flow_label = w->wr.wr.ud.av.grh.flow_label;
-        grh.hop_limit = w->wr.wr.ud.av.grh.hop_limit;
         grh.traffic_class = w->wr.wr.ud.av.grh.traffic_class;
         sgid_index = w->wr.wr.ud.av.grh.sgid_index;
     }
@@ -198,9 +195,7 @@ static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_s
         return answer;
     q->sgid = d->gid[sgid_index];
     q->dgid = grh.dgid;
-    q->hop_limit = grh.hop_limit;
     q->traffic_class = grh.traffic_class;
-    q->flow_label = grh.flow_label;
     q->qkey = w->wr.wr.ud.remote_qkey;
     if (gid_is_multicast(grh.dgid)) {
         multicast(q);

@@ -283,8 +283,12 @@ static struct rxe_answer respond_write(struct region *r, struct qp *qp, struct r
         return none;
     if (q->length && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, q->length,
                                          IB_UVERBS_ACCESS_REMOTE_WRITE, false, &target)) {
-        if (with_receive)
+        if (with_receive && qp->type == IB_UVERBS_QPT_RC) { /* it carries the error */
+            take_receive(r, qp);
+            complete_receive(r, qp, &rx, q, WC_REM_ACCESS_ERR, 0);
+        } else if (with_receive) {
             drop_receive(r, qp, &rx);
+        }
         return refuse(r, qp, WC_REM_ACCESS_ERR);
     }
     if (q->opcode == RXE_ATOMIC_WRITE && (q->remote_addr & 7))

@@ -80,8 +80,7 @@ struct rxe_request {
     uint8_t flush_type, flush_level;
     const uint8_t *sgid, *dgid;
     uint32_t qkey;
-    uint8_t hop_limit, traffic_class;
-    uint32_t flow_label;
+    uint8_t traffic_class;
     int nlocal;
     struct segment local[RXE_MAX_SGE + 2]; /* one place before for a GRH */
 };
