@@ -2,6 +2,7 @@
 """Processes that die, and what they leave: nothing, and peers that go on or learn of it."""
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import signal
@@ -28,7 +29,22 @@ def traces() -> "set[str]":
     for place in PLACES:
         if os.path.isdir(place):
             found |= {f"{place}/{name}" for name in os.listdir(place)}
-    return {name for name in found if "softrdma" in name or name.startswith("/dev/shm/")}
+    return {name for name in found if ("softrdma" in name or name.startswith("/dev/shm/")) and not held(name)}
+
+
+def held(name: str) -> bool:
+    """softrdma's trees are locked by the living: other programs of this machine may use it at the same time."""
+    try:
+        fd = os.open(name, os.O_RDONLY)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
 
 
 def sockets(fabric: str) -> "list[str]":

@@ -15,7 +15,7 @@ static const struct topic {
 } topics[] = {
     {"limits", ask_limits},   {"memory", ask_memory},       {"refusals", ask_refusals}, {"states", ask_states}, {"rc", ask_rc},
     {"faults", ask_faults},   {"retry", ask_retry},         {"uc", ask_uc},             {"ud", ask_ud},         {"multicast", ask_multicast},
-    {"srq", ask_srq},         {"events", ask_events},       {"windows", ask_windows},   {"atomics", ask_atomics}, {"extended", ask_extended},
+    {"srq", ask_srq},         {"events", ask_events},       {"windows", ask_windows},   {"atomics", ask_atomics}, {"extended", ask_extended}, {"fork", ask_fork},
 };
 
 static void open_devices(const char *names)

@@ -123,5 +123,6 @@ void ask_events(void);
 void ask_windows(void);
 void ask_atomics(void);
 void ask_extended(void);
+void ask_fork(void);
 
 #endif
