@@ -173,9 +173,17 @@ static struct rxe_answer refuse(struct region *r, struct qp *qp, enum rxe_status
     if (qp->type == IB_UVERBS_QPT_RC) {
         rxe_break_responder(r, qp);
         answer.broke_responder = true;
-        if (status == WC_REM_ACCESS_ERR)
-            qp_event(r, qp, ASYNC_QP_ACCESS_ERR);
     }
+    return answer;
+}
+
+/* As refuse, for a key: there is no receive that could tell the responder's side, so an event does. */
+static struct rxe_answer refuse_access(struct region *r, struct qp *qp)
+{
+    struct rxe_answer answer = refuse(r, qp, WC_REM_ACCESS_ERR);
+
+    if (qp->type == IB_UVERBS_QPT_RC)
+        qp_event(r, qp, ASYNC_QP_ACCESS_ERR);
     return answer;
 }
 
@@ -283,10 +291,12 @@ static struct rxe_answer respond_write(struct region *r, struct qp *qp, struct r
         return none;
     if (q->length && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, q->length,
                                          IB_UVERBS_ACCESS_REMOTE_WRITE, false, &target)) {
-        if (with_receive && qp->type == IB_UVERBS_QPT_RC) { /* it carries the error */
+        if (!with_receive)
+            return refuse_access(r, qp);
+        if (qp->type == IB_UVERBS_QPT_RC) { /* the receive carries the error */
             take_receive(r, qp);
             complete_receive(r, qp, &rx, q, WC_REM_ACCESS_ERR, 0);
-        } else if (with_receive) {
+        } else {
             drop_receive(r, qp, &rx);
         }
         return refuse(r, qp, WC_REM_ACCESS_ERR);
@@ -300,7 +310,7 @@ static struct rxe_answer respond_write(struct region *r, struct qp *qp, struct r
     if (copied == COPY_SOURCE_FAULT)
         return local_fault();
     if (copied == COPY_TARGET_FAULT)
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     if (copied == COPY_GONE)
         return (struct rxe_answer){.status = RXE_NO_ANSWER};
     return with_receive ? accept_receive(r, qp, &rx, q, q->length) : accept_request(qp, q);
@@ -313,13 +323,13 @@ static struct rxe_answer respond_read(struct region *r, struct qp *qp, struct rx
 
     if (q->length && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, q->length,
                                          IB_UVERBS_ACCESS_REMOTE_READ, false, &source))
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     if (q->length)
         copied = copy_segments(q->local, &source, q->length);
     if (copied == COPY_TARGET_FAULT)
         return local_fault();
     if (copied == COPY_SOURCE_FAULT)
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     if (copied == COPY_GONE)
         return (struct rxe_answer){.status = RXE_NO_ANSWER};
     return accept_request(qp, q);
@@ -368,12 +378,12 @@ static struct rxe_answer respond_atomic(struct region *r, struct qp *qp, struct 
 
     if (!rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC, false,
                             &target))
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     if (q->remote_addr & 7 || target.addr & 7)
         return refuse(r, qp, WC_REM_INV_REQ_ERR);
     result = exchange(r, &target, q, &old);
     if (result == COPY_TARGET_FAULT)
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     if (result == COPY_GONE)
         return (struct rxe_answer){.status = RXE_NO_ANSWER};
     old_here = (struct segment){(uintptr_t)&old, 8, NULL};
@@ -390,7 +400,7 @@ static struct rxe_answer respond_flush(struct region *r, struct qp *qp, struct r
 
     if ((whole || q->length) && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, q->length,
                                                     needed_access(q), whole, &unused))
-        return refuse(r, qp, WC_REM_ACCESS_ERR);
+        return refuse_access(r, qp);
     return accept_request(qp, q);
 }
 
