@@ -10,6 +10,7 @@ import compilers
 import host
 import kernel_vm
 import rdma_core
+import sanitizers
 import type_checks
 import wheel
 from place import Outcome, Place, Runs
@@ -17,7 +18,11 @@ from place import Outcome, Place, Runs
 PLACES = [
     Place("c", "the C units, without Python", c_units.run_c),
     Place("plain", "on this machine, without a device", host.run_without_device),
-    Place("stub", "on the stub library, with every Python at hand", host.run_on_stub),
+    Place("stub", "on the stub library", host.run_on_stub),
+    Place("stubs", "the same with every Python at hand: only when named, for wheel does it too",
+          host.run_on_stub_with_all, only_when_named=True),
+    Place("sanitizers", "on the stub library, built with the address and undefined-behaviour sanitizers",
+          sanitizers.run_sanitized),
     Place("vm", "on a real kernel's verbs, in the kernel VM", kernel_vm.run_in_vm),
     Place("vm2", "the same with the kernel that RDMA_UML_KERNEL_SECOND names", kernel_vm.run_in_second_vm),
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),

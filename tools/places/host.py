@@ -2,6 +2,7 @@
 """The suite on this machine itself: without any device, and on the stub library that completes everything at once."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pythons
@@ -17,12 +18,23 @@ def run_without_device(runs: Runs) -> None:
 
 
 def run_on_stub(runs: Runs) -> None:
+    with runs.outcome("stub") as outcome:
+        suite_on_stub(outcome, ROOT / ".venv/bin/python", build_path())
+
+
+def run_on_stub_with_all(runs: Runs) -> None:
     for version in pythons.at_hand():
         with runs.outcome(f"stub, Python {version}") as outcome:
-            suite_on_stub(outcome, pythons.with_tools(version), {"PYTHONPATH": build_path()})
+            suite_on_stub(outcome, pythons.with_tools(version), build_path(), only_its_own(version))
 
 
-def suite_on_stub(outcome: Outcome, python: Path, env: dict[str, str]) -> None:
+def only_its_own(version: str) -> list[object]:
+    """The isolated scripts start every interpreter at hand by themselves: here the others have a turn of their own."""
+    return ["-k", f"not test_isolated or -{version}]"]
+
+
+def suite_on_stub(outcome: Outcome, python: Path, path: str, chosen: Sequence[object] = ()) -> None:
+    """Runs the suite with this interpreter, on the package that `path` leads to (empty: the installed one)."""
     report = report_for(outcome.name)
-    env = {**env, "RDMA_LIBRARY_PATH": str(STUB), "RDMA_TEST_REQUIRE": "stub"}
-    outcome.add_report(report, run(pytest(python, report), env))
+    env = {"PYTHONPATH": path, "RDMA_LIBRARY_PATH": str(STUB), "RDMA_TEST_REQUIRE": "stub"}
+    outcome.add_report(report, run([*pytest(python, report), *chosen], env))

@@ -124,14 +124,14 @@ def report_for(name: str) -> Path:
 
 def pytest(python: Path, report: Path, *tests: object) -> list[object]:
     """The command that runs these tests, the whole suite by default; what is skipped stands in the report."""
-    return [python, "-m", "pytest", "-q", "-rfE", f"--junitxml={report}", *(tests or SUITE)]
+    return [python, "-m", "pytest", "-q", "-rfE", "--tb=short", f"--junitxml={report}", *(tests or SUITE)]
 
 
 @functools.cache
-def build_path() -> str:
-    """The PYTHONPATH that makes the packages of the build folder importable."""
-    dump = quietly(["meson", "devenv", "-C", BUILD, "--dump"], env={"PYTHONPATH": ""})
-    found = re.search(r'^PYTHONPATH=(.*)$', dump, re.MULTILINE)
+def build_path(build: Path = BUILD) -> str:
+    """The PYTHONPATH that makes the packages of a build folder importable."""
+    dump = quietly(["meson", "devenv", "-C", build, "--dump"], env={"PYTHONPATH": ""})
+    found = re.search(r'^PYTHONPATH="?([^"\n]*?):*(\$PYTHONPATH)?"?$', dump, re.MULTILINE)
     if not found:
         sys.exit("the build folder's environment has no PYTHONPATH")
-    return found[1].strip('"').replace("$PYTHONPATH", "").strip(":")
+    return found[1]

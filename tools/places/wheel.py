@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pythons
-from host import suite_on_stub
+from host import only_its_own, suite_on_stub
 from place import ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD_TOOLS = ("build", "wheel")
@@ -25,7 +25,7 @@ def run_wheel(runs: Runs) -> None:
                 python = pythons.make(version, folder / version, *pythons.TOOLS, wheel)
                 where = quietly([python, "-c", "import ibverbs; print(ibverbs.__file__)"], cwd=folder).strip()
                 if outcome.check(f"imports from {where}", str(folder / version) in where):
-                    suite_on_stub(outcome, python, {"PYTHONPATH": ""})
+                    suite_on_stub(outcome, python, "", only_its_own(version))
 
 
 def _build(outcome: Outcome, folder: Path) -> Path:
