@@ -193,22 +193,27 @@ static PyObject *flag_ops_xor(PyObject *left, PyObject *right)
     return combine(left, right, &op_xor);
 }
 
-/* From 3.11 on a member keeps its inverse, and what that is depends on the class's boundary; before, it is the member
- * of the inverted value. */
+/*
+ * From 3.11 on a member keeps its inverse once it was asked for (None until then), and what that is depends on the
+ * class's boundary. Before, it is the member of the inverted value: there flag_operators() in python/flags.py says so
+ * with NotImplemented, because a missing attribute is dear.
+ */
 static PyObject *flag_ops_invert(PyObject *self)
 {
     PyObject *inverse = member_attr(self, CORE_NAME__inverted_, "_inverted_");
     long long value;
 
-    if (inverse && inverse != Py_None)
+    if (inverse && inverse != Py_None && inverse != Py_NotImplemented)
         return inverse;
     if (!inverse) {
         PyErr_Clear();
-        inverse = value_of(self, &value) ? find_member(self, ~value) : NULL;
-        if (inverse)
-            return inverse;
     } else {
         Py_DECREF(inverse);
+        if (inverse == Py_NotImplemented && value_of(self, &value)) {
+            inverse = find_member(self, ~value);
+            if (inverse)
+                return inverse;
+        }
     }
     return ask_next("__invert__", self, NULL);
 }

@@ -23,6 +23,9 @@ def flag_operators(cls: type[_Flag]) -> type[_Flag]:
     """
     if cls.__bases__[0] is not FlagOps:
         raise TypeError(f"{cls.__name__} does not have FlagOps as its first base")
-    for name in _OPERATORS:
-        setattr(cls, name, getattr(FlagOps, name))
+    attributes = {name: getattr(FlagOps, name) for name in _OPERATORS}
+    if not hasattr(cls, "_inverted_"):  # before 3.11; the C code looks there for the inverse of a member
+        attributes["_inverted_"] = NotImplemented
+    for name, value in attributes.items():
+        setattr(cls, name, value)
     return cls
