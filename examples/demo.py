@@ -198,6 +198,7 @@ def watch(side: Side, sock: socket.socket) -> None:
 
 def clocked(name: str, length: int, count: int, batch: Callable[[], object]) -> None:
     """Times `count` operations, DEPTH of which make a batch, and prints a row of the table."""
+    batch()  # the first one finds cold caches and unmapped pages
     start = time.perf_counter()
     for _ in range(count // DEPTH):
         batch()
@@ -220,7 +221,7 @@ def send_batch(side: Side, request: SendWR) -> None:
 
 def measure(side: Side, sock: socket.socket, quick: bool) -> None:
     side.memory[:HALF] = pattern(HALF)
-    print(f"\n{'operation':<17} {'bytes':>10} {'count':>6} {'us each':>10} {'MB/s':>10}")
+    print(f"\n{DEPTH} in flight at a time\n{'operation':<17} {'bytes':>10} {'count':>6} {'us each':>10} {'MB/s':>10}")
     for name, opcode in (("RDMA write", WROpcode.RDMA_WRITE), ("RDMA read", WROpcode.RDMA_READ)):
         for length, count in sizes(quick):
             request = side.request(opcode, length)
@@ -247,7 +248,7 @@ def attend(side: Side, sock: socket.socket, quick: bool) -> None:
     for length, count in sizes(quick):
         side.post_receives(DEPTH, length)
         meet(sock)
-        batches = count // DEPTH
+        batches = 1 + count // DEPTH
         for i in range(batches):
             side.wait(DEPTH)
             check(side.memory[HALF : HALF + length], pattern(length), "the messages")
@@ -259,7 +260,7 @@ def attend(side: Side, sock: socket.socket, quick: bool) -> None:
     meet(sock)
     meet(sock)
     (count,) = struct.unpack("=Q", side.memory[WORD : WORD + 8])
-    check(struct.pack("=Q", count), struct.pack("=Q", 8 * DEPTH), "the number of additions")
+    check(struct.pack("=Q", count), struct.pack("=Q", 9 * DEPTH), "the number of additions")
 
 
 def main() -> int:

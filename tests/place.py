@@ -30,6 +30,7 @@ NEEDS = {
     "stub": "the stub libibverbs",
     "devinfo": "a program ibv_devinfo of the same build as libibverbs",
     "netem": "a machine whose links may lose packets, and the program tc",
+    "soft_devices": "a VM of our own whose kernel makes rxe devices, and the programs ip and rdma",
     "memlock": "a kernel that counts locked memory, and the right to become another user",
 }
 
@@ -215,5 +216,6 @@ _CHECKS: dict[str, Check] = {
     "kernel": lambda place: not place.emulated,
     "link_control": Place.may_break_links,
     "netem": lambda place: place.may_break_links() and _runs("tc", "qdisc", "show"),
+    "soft_devices": lambda place: place.may_break_links() and _runs("rdma", "resource", "show"),
     "memlock": lambda place: not place.emulated and os.geteuid() == 0,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import gc
 import os
 import select
@@ -14,7 +15,7 @@ import time
 from typing import Any, Callable
 
 import pytest
-from endpoints import Endpoint, Make, connect, poll_for
+from endpoints import Endpoint, Make, connect
 from place import seconds
 
 pytestmark = pytest.mark.needs("device")
@@ -172,17 +173,15 @@ class TestAcknowledging:
         Waiter(b.close).finish()
 
     def test_an_unread_event_of_a_closed_queue_is_gone(self, ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
-        a, b = pair
-        with b.ctx.create_cq(8, b.channel) as cq:
-            with b.pd.create_qp(ib.QPInitAttr(b.send_cq, cq)) as qp:
-                ib.connect_rc(
-                    qp, ib.local_qp_info(qp, b.ctx.query_port(1), b.node.gid, port=1),
-                    port=1, sgid_index=b.node.gid_index, access=0,
-                )  # fmt: skip
-                qp.post_recv(b.recv_wr())
-                cq.req_notify()
-                qp.post_send(b.send_wr(offset=200))
-                poll_for(cq, 1) if cq.channel is None else time.sleep(0.05)
+        _, b = pair
+        port, index = b.node.port, b.node.gid_index
+        with b.ctx.create_cq(8, b.channel) as cq, b.pd.create_qp(ib.QPInitAttr(b.send_cq, cq)) as qp:
+            info = ib.local_qp_info(qp, b.ctx.query_port(port), b.node.gid, port=port)
+            ib.connect_rc(qp, info, port=port, sgid_index=index, access=0)
+            qp.post_recv(b.recv_wr())
+            cq.req_notify()
+            qp.post_send(b.send_wr(offset=200))
+            assert select.select([b.channel.fd], [], [], seconds(2))[0]
         assert b.channel.get_cq_event(timeout=0.05) is None
 
 
@@ -272,6 +271,29 @@ class TestDescriptor:
 
         b.recv_cq.req_notify()
         assert asyncio.run(main()) is b.recv_cq
+
+
+@pytest.mark.needs("rc")
+def test_two_threads_play_ping_pong(make: Make) -> None:
+    """Each sleeps in get_cq_event while the other runs: a wait that kept the GIL would end this at once."""
+    ends = make(with_channel=True), make(with_channel=True)
+    connect(*ends)
+    rounds = 50
+
+    def play(end: Endpoint, begins: bool) -> int:
+        for _ in range(rounds):
+            if begins:
+                end.do(end.send_wr(4))
+            end.received(1, 5)
+            end.post_recv()
+            if not begins:
+                end.do(end.send_wr(4))
+        return rounds
+
+    for end in ends:
+        end.post_recv()
+    first, second = (Waiter(functools.partial(play, end, begins)) for end, begins in zip(ends, (True, False)))
+    assert first.finish(20) == second.finish(20) == rounds
 
 
 @pytest.mark.needs("rc")
