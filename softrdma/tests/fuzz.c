@@ -266,7 +266,7 @@ static void setup(void)
     }
     for (int i = 0; i < NPAIRS * 2; i++) {
         end_connect(&ends[i], &ends[i ^ 1].self);
-        post_recv(&ends[i], 1, 0, 4096);
+        CHECK(post_recv(&ends[i], 1, 0, 4096) == 0);
     }
     attr.grh.dgid = ends[1].self.gid;
     CHECK(ah = ibv_create_ah(ends[4].pd, &attr));

@@ -3,6 +3,7 @@
  * the rxe driver checks itself. */
 #include "../event.h"
 #include "../fabric/discovery.h"
+#include "../fabric/peer.h"
 #include "../lock.h"
 #include "../object.h"
 #include "../process.h"
@@ -217,6 +218,8 @@ int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify
             enter(r, qp, next);
     }
     qp_unlock_both(qp);
+    if (!err && (in->attr_mask & M_DEST_QPN)) /* now rather than with the first request: its process may be stopped by then */
+        peer_put(peer_get(in->dest_qp_num >> 16 & 0xff));
     /* Draining ends, and sending resumes, without a doorbell. */
     if (!err && (in->attr_mask & M_STATE) && (next == QPS_SQD || (next == QPS_RTS && was == QPS_SQD)))
         rxe_run(r, qp);
