@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from operator import index
-from typing import Any, Union
+from typing import Any
 
 from ._extension import extension
 
-__all__ = ["GidLike", "bytes_like", "gid_bytes", "integer"]
-
-GidLike = Union[extension.Gid, bytes, bytearray, memoryview]
+__all__ = ["bytes_like", "gid_bytes", "integer"]
 
 
 def integer(name: str, value: Any, least: int, most: int) -> int:
@@ -32,7 +30,7 @@ def bytes_like(name: str, value: Any, length: int) -> bytes:
     return data
 
 
-def gid_bytes(name: str, value: GidLike) -> bytes:
+def gid_bytes(name: str, value: Any) -> bytes:
     """Return the 16 bytes of a Gid (of either package) or of anything bytes-like."""
     raw = getattr(value, "raw", None)
     return bytes_like(name, raw if type(raw) is bytes else value, 16)

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import _ibverbs as c
 from .tensors import reg_tensor, tensor_addr_len
-from .wire import GidLike, bytes_like, gid_bytes, integer
+from .wire import bytes_like, gid_bytes, integer
+
+if TYPE_CHECKING:  # a union of classes, kept by typing at run time, would keep the extension module to the very end
+    from ._ibverbs import _GidLike
 
 __all__ = ["QPInfo", "connect_rc", "local_qp_info", "reg_tensor", "tensor_addr_len"]
 
@@ -45,7 +48,7 @@ class QPInfo:
     mtu: int
     """The port's active MTU, an ``MTU`` value."""
 
-    def __init__(self, qp_num: int, psn: int, lid: int, gid: GidLike, port: int, mtu: int) -> None:
+    def __init__(self, qp_num: int, psn: int, lid: int, gid: _GidLike, port: int, mtu: int) -> None:
         self.qp_num = qp_num
         self.psn = psn
         self.lid = lid
@@ -67,7 +70,7 @@ class QPInfo:
         return cls(*_WIRE.unpack(bytes_like("data", data, _WIRE.size)))
 
 
-def local_qp_info(qp: c.QP, port_attr: c.PortAttr, gid: GidLike, *, port: int, psn: int = 0) -> QPInfo:
+def local_qp_info(qp: c.QP, port_attr: c.PortAttr, gid: _GidLike, *, port: int, psn: int = 0) -> QPInfo:
     """Return what a peer has to know about this queue pair on this port.
 
     ``port_attr`` is from ``ctx.query_port(port)``, ``gid`` from ``ctx.query_gid(port, index)`` with the index that
