@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The example in the distribution's README does what it says."""
+"""The examples in the READMEs do what they say."""
 
 from __future__ import annotations
 
@@ -10,28 +10,35 @@ from typing import Any
 import pytest
 from place import Node
 
-README = pathlib.Path(__file__).parent.parent / "ibverbs" / "README.md"
+ROOT = pathlib.Path(__file__).parent.parent
+MAIN, PACKAGE = ROOT / "README.md", ROOT / "ibverbs" / "README.md"
 
 
-def examples() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+def examples(readme: pathlib.Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", readme.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_the_readme_has_an_example_that_compiles() -> None:
-    assert examples()
-    for text in examples():
-        compile(text, str(README), "exec")
+@pytest.mark.parametrize("readme", [MAIN, PACKAGE], ids=["main", "package"])
+def test_every_readme_has_examples_that_compile(readme: pathlib.Path) -> None:
+    assert examples(readme)
+    for text in examples(readme):
+        compile(text, str(readme), "exec")
+
+
+def test_the_examples_of_the_main_readme_run(ib: Any) -> None:
+    if not ib.get_device_list():
+        pytest.skip("needs a verbs device, or the stub libibverbs")
+    for text in examples(MAIN):
+        exec(text, {})
 
 
 @pytest.mark.needs("rc")
-def test_the_example_moves_data(ib: Any, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    if ib.__name__ != "ibverbs":
-        pytest.skip("the README of ibverbs")
+def test_the_example_of_the_package_moves_data(ib: Any, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     # The reader's machine has one device and a GID that works at index 0; this one may have others before them.
     monkeypatch.setattr(ib, "get_device_list", lambda: [node.device])
-    for text in examples():
+    index = node.gid_index
+    for text in examples(PACKAGE):
         scope: dict[str, Any] = {}
-        exec(text.replace("sgid_index=0", f"sgid_index={node.gid_index}").replace(
-            "query_gid(1, 0)", f"query_gid(1, {node.gid_index})"
-        ), scope)  # fmt: skip
+        text = text.replace("sgid_index=0", f"sgid_index={index}").replace("query_gid(1, 0)", f"query_gid(1, {index})")
+        exec(text, scope)
         assert scope["data"] == b"hello, hello,"
