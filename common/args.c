@@ -12,10 +12,13 @@
 
 /* ---- which argument is which --------------------------------------------------------------------------------- */
 
-/* Which parameter a keyword names; -1 with TypeError if none. */
-static int find_param(struct core_state *state, const struct core_params *params, PyObject *keyword)
+/* Which parameter a keyword names; -1 with TypeError if none. Looks from `from` on first: most come in order. */
+static int find_param(struct core_state *state, const struct core_params *params, PyObject *keyword, int from)
 {
-    for (int i = 0; i < params->count; i++)
+    for (int i = from; i < params->count; i++)
+        if (state->names[params->names[i]] == keyword)
+            return i;
+    for (int i = 0; i < from; i++)
         if (state->names[params->names[i]] == keyword)
             return i;
     for (int i = 0; i < params->count; i++) /* a keyword that came from a dictionary need not be interned */
@@ -25,10 +28,11 @@ static int find_param(struct core_state *state, const struct core_params *params
     return -1;
 }
 
+/* Returns which parameter it was, or -1 with TypeError. */
 static int put_keyword(struct core_state *state, const struct core_params *params, PyObject *keyword, PyObject *value,
-                       PyObject **ret_values)
+                       int from, PyObject **ret_values)
 {
-    int i = find_param(state, params, keyword);
+    int i = find_param(state, params, keyword, from);
 
     if (i < 0)
         return -1;
@@ -37,7 +41,7 @@ static int put_keyword(struct core_state *state, const struct core_params *param
         return -1;
     }
     ret_values[i] = value;
-    return 0;
+    return i;
 }
 
 static int check_positional(const struct core_params *params, Py_ssize_t nargs)
@@ -64,14 +68,17 @@ int core_parse(struct core_state *state, const struct core_params *params, PyObj
                PyObject *kwnames, PyObject **ret_values)
 {
     Py_ssize_t keywords = kwnames ? PyTuple_Size(kwnames) : 0;
+    int last = (int)nargs - 1;
 
     if (check_positional(params, nargs) < 0)
         return -1;
     for (int i = 0; i < params->count; i++)
         ret_values[i] = i < nargs ? args[i] : NULL;
-    for (Py_ssize_t k = 0; k < keywords; k++)
-        if (put_keyword(state, params, PyTuple_GetItem(kwnames, k), args[nargs + k], ret_values) < 0)
+    for (Py_ssize_t k = 0; k < keywords; k++) {
+        last = put_keyword(state, params, PyTuple_GetItem(kwnames, k), args[nargs + k], last + 1, ret_values);
+        if (last < 0)
             return -1;
+    }
     return check_required(state, params, ret_values);
 }
 
@@ -80,14 +87,17 @@ int core_parse_tuple(struct core_state *state, const struct core_params *params,
 {
     Py_ssize_t nargs = PyTuple_Size(args), position = 0;
     PyObject *keyword, *value;
+    int last = (int)nargs - 1;
 
     if (check_positional(params, nargs) < 0)
         return -1;
     for (int i = 0; i < params->count; i++)
         ret_values[i] = i < nargs ? PyTuple_GetItem(args, i) : NULL;
-    while (kwargs && PyDict_Next(kwargs, &position, &keyword, &value))
-        if (put_keyword(state, params, keyword, value, ret_values) < 0)
+    while (kwargs && PyDict_Next(kwargs, &position, &keyword, &value)) {
+        last = put_keyword(state, params, keyword, value, last + 1, ret_values);
+        if (last < 0)
             return -1;
+    }
     return check_required(state, params, ret_values);
 }
 
@@ -109,7 +119,7 @@ static int read_index(PyObject *value, const char *name, uint64_t *ret, bool *fi
     PyObject *number = NULL;
 
     *fits = true;
-    if (!PyLong_Check(value)) {
+    if (!PyLong_CheckExact(value) && !PyLong_Check(value)) {
         number = PyIndex_Check(value) ? PyNumber_Index(value) : core_raise_type(name, "an integer", value);
         if (!number)
             return -1;

@@ -137,6 +137,16 @@ int core_field_store(struct core_state *state, PyObject *self, const struct core
     uint64_t number;
     int truth;
 
+    /* What nearly every store is; whatever does not fit is looked at again below. */
+    if (field->kind == CORE_FIELD_UNSIGNED && PyLong_CheckExact(value)) {
+        number = PyLong_AsUnsignedLongLong(value);
+        if (number != UINT64_MAX && number <= field->most) {
+            put_unsigned(at, field->size, number);
+            return 0;
+        }
+        PyErr_Clear();
+    }
+
     switch (field->kind) {
     case CORE_FIELD_TEXT:
         return store_text(value, field, at);
@@ -294,6 +304,14 @@ void core_value_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
 
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+void core_watched_value_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }

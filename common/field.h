@@ -100,7 +100,11 @@ PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
     {Py_tp_new, new_}, {Py_tp_dealloc, core_value_dealloc}, {Py_tp_repr, name##_repr},                                 \
         {Py_tp_richcompare, name##_compare}, {Py_tp_hash, hash_}, {Py_tp_methods, name##_methods}
 
-/* tp_dealloc of an object of a heap class that holds no Python objects. */
+/*
+ * The end of tp_dealloc of a value: frees it, and lets go of its class. The first for classes that the collector does
+ * not watch (none of them can be derived from), the second for those that it does.
+ */
 void core_value_dealloc(PyObject *self);
+void core_watched_value_dealloc(PyObject *self);
 
 #endif

@@ -43,7 +43,7 @@ static void recv_wr_dealloc(PyObject *op)
 {
     PyObject_GC_UnTrack(op);
     recv_wr_clear(op);
-    core_value_dealloc(op);
+    core_watched_value_dealloc(op);
 }
 
 static PyObject *recv_wr_get_sg_list(PyObject *op, void *ignored)

@@ -127,7 +127,7 @@ void core_send_wr_dealloc(PyObject *op)
 {
     PyObject_GC_UnTrack(op);
     core_send_wr_clear(op);
-    core_value_dealloc(op);
+    core_watched_value_dealloc(op);
 }
 
 PyObject *core_send_wr_repr(PyObject *op)

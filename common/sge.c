@@ -158,7 +158,7 @@ static void sge_dealloc(PyObject *op)
 {
     PyObject_GC_UnTrack(op);
     sge_clear(op);
-    core_value_dealloc(op);
+    core_watched_value_dealloc(op);
 }
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
@@ -173,12 +173,14 @@ static void replace(PyObject **slot, PyObject *list)
 
 int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value)
 {
-    PyObject *list = value == Py_None ? PyList_New(0) : PySequence_List(value);
+    PyObject *list = value == Py_None           ? PyList_New(0)
+                     : PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
+                                                : PySequence_List(value);
 
     if (!list)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
-        if (!core_is(state, PyList_GetItem(list, i), CORE_TYPE_SGE)) {
+        if (!core_is(state, PyList_GetItem(list, i), CORE_TYPE_SGE)) { /* runs no code: the list stays as it is */
             core_raise_type("every item of sg_list", "an SGE", PyList_GetItem(list, i));
             Py_DECREF(list);
             return -1;
