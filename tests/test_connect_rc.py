@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rules of connect_rc, on a queue pair that only writes down what it is told; no device needed."""
+"""The rules of connect_rc, on a queue pair that only writes down what it is told, and two orders of states that need
+a device."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endpoints import Make, all_access, poll_for
 
 ibverbs = pytest.importorskip("ibverbs")
 connect_rc: Any = ibverbs.connect_rc  # which is given things that only look like queue pairs
@@ -230,3 +232,44 @@ def test_what_a_query_raises_comes_through_before_anything_is_touched() -> None:
     with pytest.raises(OSError):
         connect(qp)
     assert not qp.calls
+
+
+# ---- other states to begin in --------------------------------------------------------------------------------------
+
+
+def info_of(end: Any) -> Any:
+    return ibverbs.local_qp_info(end.qp, end.node.port_attr, end.node.gid, port=end.node.port)
+
+
+def connect_end(end: Any, to: Any) -> None:
+    connect_rc(end.qp, info_of(to), port=end.node.port, sgid_index=end.node.gid_index, access=all_access(ibverbs))
+
+
+@pytest.mark.needs("rc")
+def test_receives_posted_in_init_are_there_for_the_first_send(make: Make) -> None:
+    a, b = make(), make()
+    b.qp.to_init(b.node.port, all_access(ibverbs))
+    b.qp.post_recv(ibverbs.RecvWR(7, [b.mr.sge(16)]))
+    connect_end(b, a)
+    connect_end(a, b)
+    a.buf[0:5] = b"first"
+    a.qp.post_send(ibverbs.SendWR(1, [a.mr.sge(5)], ibverbs.WROpcode.SEND, ibverbs.SendFlags.SIGNALED))
+    assert poll_for(a.send_cq, 1)[0].is_success
+    assert poll_for(b.recv_cq, 1)[0].wr_id == 7
+    assert b.buf[0:5] == b"first"
+
+
+@pytest.mark.needs("rc")
+def test_a_connected_queue_pair_has_to_be_reset_first(make: Make) -> None:
+    a, b = make(), make()
+    for _ in range(2):
+        connect_end(a, b)
+        connect_end(b, a)
+        a.qp.post_send(ibverbs.SendWR(
+            1, [a.mr.sge(5)], ibverbs.WROpcode.RDMA_WRITE, ibverbs.SendFlags.SIGNALED, b.mr.addr, b.mr.rkey
+        ))  # fmt: skip
+        assert poll_for(a.send_cq, 1)[0].is_success
+        with pytest.raises(ibverbs.VerbsError, match="from RTS to INIT"):
+            connect_end(a, b)
+        for end in (a, b):
+            end.qp.modify(ibverbs.QPAttrMask.STATE, qp_state=ibverbs.QPState.RESET)

@@ -104,8 +104,10 @@ def connect_rc(
 ) -> None:
     """Take an RC queue pair from RESET through INIT and RTR to RTS, connected to ``remote``.
 
-    Both ends call this, in any order, once each has the other's ``QPInfo``. Receives that the peer's first send will
-    find have to be posted before that send: after this call, tell the peer.
+    Both ends call this, in any order, once each has the other's ``QPInfo``. A peer that is ahead may send before
+    this call returns: where that matters, take the queue pair to INIT with ``QP.to_init``, post receives, and call
+    this then; it goes on from there. A queue pair in another state has to be reset first:
+    ``qp.modify(QPAttrMask.STATE, qp_state=QPState.RESET)``.
 
     ``port`` and ``sgid_index`` are the local port and GID; ``access`` (``AccessFlags``) is what the peer may do;
     ``local_psn`` is the ``psn`` of the QPInfo that the peer was given. ``mtu`` None is the smaller of both ports'
