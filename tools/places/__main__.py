@@ -18,6 +18,7 @@ from place import Outcome, Place, Runs
 PLACES = [
     Place("c", "the C units, without Python", c_units.run_c),
     Place("plain", "on this machine, without a device", host.run_without_device),
+    Place("softrdma", "on the software host", host.run_on_softrdma),
     Place("stub", "on the stub library", host.run_on_stub),
     Place("stubs", "the same with every Python at hand: only when named, for wheel does it too",
           host.run_on_stub_with_all, only_when_named=True),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite on this machine itself: without any device, and on the stub library that completes everything at once."""
+"""The suite on this machine itself: without any device, on the stub library, which completes everything at once, and on
+softrdma, which stands in for devices and kernel."""
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,15 @@ def run_without_device(runs: Runs) -> None:
         # a machine that has devices is not asked for them here
         env = {"PYTHONPATH": build_path(), "RDMA_TEST_DEVICES": "none"}
         outcome.add_report(report, run(pytest(ROOT / ".venv/bin/python", report), env))
+
+
+def run_on_softrdma(runs: Runs) -> None:
+    with runs.outcome("softrdma") as outcome:
+        report = report_for(outcome.name)
+        env = {"PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": "device two_devices rc uc ud srq atomics roce"}
+        python = ROOT / ".venv/bin/python"
+        host = [python, "-m", "softrdma", "run", "--fabric", f"tests-{os.getpid()}", "--"]
+        outcome.add_report(report, run([*host, *pytest(python, report)], env))
 
 
 def run_on_stub(runs: Runs) -> None:
