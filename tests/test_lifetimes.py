@@ -582,4 +582,5 @@ def test_thousands_of_rounds_leave_memory_and_descriptors_flat(rig: Rig, close: 
     assert open_descriptors() == descriptors
     assert len(gc.get_objects()) <= objects + 20
     assert sys.getallocatedblocks() <= blocks + 200
-    assert resident_kb() <= memory + 1024, "more than half a byte a round would be seen; this is half a kilobyte"
+    if not hasattr(ctypes.CDLL(None), "__asan_init"):  # which keeps what was freed
+        assert resident_kb() <= memory + 1024

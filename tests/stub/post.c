@@ -75,7 +75,7 @@ static void copy_request(const struct ibv_send_wr *wr, uint64_t at, void *queue,
     to->inline_length = 0;
     for (int i = 0; i < wr->num_sge; i++) {
         sges[sge_count++] = wr->sg_list[i];
-        if (capture_mode < 2 || !(wr->send_flags & IBV_SEND_INLINE))
+        if (capture_mode < 2 || !(wr->send_flags & IBV_SEND_INLINE) || !wr->sg_list[i].length)
             continue;
         inlines = grown(inlines, &inline_room, inline_count + wr->sg_list[i].length, 1);
         memcpy(inlines + inline_count, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
@@ -505,7 +505,7 @@ STUB_EXPORT int stub_captured_inline(int index, void *ret_bytes, int room)
     pthread_mutex_lock(&stub_mutex);
     if (index >= 0 && index < captured_count) {
         length = (int)captured[index].inline_length;
-        if (length)
+        if (length && room)
             memcpy(ret_bytes, inlines + captured[index].inline_at, (size_t)(length < room ? length : room));
     }
     pthread_mutex_unlock(&stub_mutex);
