@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Make
-from endpoints import QKEY, UD, Endpoint, connect, poll_for
+from endpoints import QKEY, UD, Endpoint, Make, connect, poll_for
 from place import Place
 
 pytestmark = pytest.mark.needs("rc", "two_devices", "netem")
