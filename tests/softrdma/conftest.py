@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Callable, Iterator
@@ -19,6 +20,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from host import Host, compile_program  # noqa: E402
+from sanitizers import SanitizedHost  # noqa: E402
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> "bool | None":
@@ -100,6 +102,24 @@ def suite() -> Path:
     if not folders or shutil.which("/usr/bin/python3") is None:
         pytest.skip("needs pyverbs and its test suite: tests/softrdma/install-judges fetches them")
     return folders[-1]
+
+
+@pytest.fixture(scope="session")
+def sanitized_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sources = sorted((HERE.parents[1] / "softrdma" / "src").rglob("*.c"))
+    if not sources or shutil.which("cc") is None:
+        pytest.skip("needs softrdma's sources and a C compiler")
+    target = tmp_path_factory.mktemp("sanitized") / "libsoftrdma.so"
+    words = ["cc", "-std=gnu11", "-D_GNU_SOURCE", '-DSOFTRDMA_VERSION="sanitized"', "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]
+    words += ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-o", str(target), *map(str, sources), "-lpthread", "-ldl"]
+    done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+    return target
+
+
+@pytest.fixture
+def sanitized(judged: Path, sanitized_library: Path) -> Host:
+    return SanitizedHost(sanitized_library)
 
 
 @pytest.fixture(autouse=True)
