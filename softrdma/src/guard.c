@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fault handler, and the copies that rely on it. */
+#undef _FORTIFY_SOURCE /* its longjmp mistrusts jumps between stacks, and a handler may run on the program's own alternate one */
 #include "guard.h"
 
 #include <pthread.h>
