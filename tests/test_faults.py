@@ -196,7 +196,7 @@ def test_every_allocation_of_the_data_path_may_fail(ib: Any, stub: Stub) -> None
             acts: list[Callable[[], Any]] = [
                 lambda: qp.post_send(w),
                 lambda: qp.post_send(many),
-                lambda: qp.post_send(x for x in pair),
+                lambda: qp.post_send(iter(pair)),
                 lambda: cq.poll(300),
                 lambda: ib.SendWR(1, [mr.sge(1), ib.SGE(mr, 2)], 2, 2),
                 lambda: mr.sge(1),
