@@ -47,5 +47,10 @@ def only_its_own(version: str) -> list[object]:
 def suite_on_stub(outcome: Outcome, python: Path, path: str, chosen: Sequence[object] = ()) -> None:
     """Runs the suite with this interpreter, on the package that `path` leads to (empty: the installed one)."""
     report = report_for(outcome.name)
-    env = {"PYTHONPATH": path, "RDMA_LIBRARY_PATH": str(STUB), "RDMA_TEST_REQUIRE": "stub"}
+    env = {
+        "PYTHONPATH": path,
+        "RDMA_LIBRARY_PATH": str(STUB),
+        "RDMA_TEST_REQUIRE": "stub",
+        "PYTHONMALLOC": "debug",    # a block freed twice, overrun or given to the wrong allocator ends the run
+    }
     outcome.add_report(report, run([*pytest(python, report), *chosen], env))
