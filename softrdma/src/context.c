@@ -37,6 +37,8 @@ static uint32_t take_context(struct region *r, int device)
         c->generation = ++r->generation;
         c->device = (uint32_t)device;
         c->lowest_free = c->highest = 0;
+        for (size_t k = 0; k < HANDLE_CHUNKS; k++)
+            atomic_store(&c->handles[k], 0);
         c->async_head = c->async_tail = 0;
         atomic_store(&c->async_pending, 0);
         for (size_t k = 0; k < NELEM(c->holders); k++)
@@ -85,6 +87,18 @@ void context_add_fd(uint32_t context, int fd)
     fd_set_kind(fd, FD_COMMAND, context);
 }
 
+/* Where the entry of a handle is, or NULL if there is no room for it. */
+static uint32_t *entry_of(struct region *r, uint32_t context, uint32_t handle)
+{
+    uint64_t chunk = atomic_load_explicit(&r->context[context].handles[handle / HANDLE_CHUNK], memory_order_acquire);
+    uint32_t *entries;
+
+    if (!chunk)
+        return NULL;
+    entries = region_at(r, chunk, HANDLE_CHUNK * sizeof(uint32_t));
+    return &entries[handle % HANDLE_CHUNK];
+}
+
 /* Everything the program has not destroyed itself, children before parents. */
 static void destroy(struct region *r, uint32_t context)
 {
@@ -93,13 +107,18 @@ static void destroy(struct region *r, uint32_t context)
 
     for (size_t k = 0; k < NELEM(order); k++) {
         for (uint32_t h = 0; h < c->highest; h++) {
-            uint32_t entry = r->handle[context][h];
+            uint32_t *entry = entry_of(r, context, h);
 
-            if (entry >> 24 == order[k]) {
-                object_free(r, order[k], entry & 0xffffff);
-                r->handle[context][h] = 0;
+            if (entry && *entry >> 24 == order[k]) {
+                object_free(r, order[k], *entry & 0xffffff);
+                *entry = 0;
             }
         }
+    }
+    for (size_t k = 0; k < HANDLE_CHUNKS; k++) {
+        if (atomic_load(&c->handles[k]))
+            heap_free(r, atomic_load(&c->handles[k]), HANDLE_CHUNK * sizeof(uint32_t));
+        atomic_store(&c->handles[k], 0);
     }
     c->used = 0;
     TRACE("context %u destroyed", context);
@@ -163,13 +182,20 @@ bool context_is_held(struct region *r, uint32_t context)
 uint32_t handle_new(struct region *r, uint32_t context, enum object_type type, uint32_t index)
 {
     struct context *c = &r->context[context];
-    uint32_t h = c->lowest_free;
+    uint32_t h = c->lowest_free, *entry = NULL;
 
-    while (h < MAX_HANDLES && r->handle[context][h])
-        h++;
+    for (; h < MAX_HANDLES; h++) {
+        if (!atomic_load(&c->handles[h / HANDLE_CHUNK]))
+            atomic_store(&c->handles[h / HANDLE_CHUNK], heap_alloc(r, HANDLE_CHUNK * sizeof(uint32_t)));
+        entry = entry_of(r, context, h);
+        if (!entry)
+            return NONE;
+        if (!*entry)
+            break;
+    }
     if (h == MAX_HANDLES)
         return NONE;
-    r->handle[context][h] = (uint32_t)type << 24 | index;
+    __atomic_store_n(entry, (uint32_t)type << 24 | index, __ATOMIC_RELEASE);
     c->lowest_free = h + 1;
     if (h >= c->highest)
         c->highest = h + 1;
@@ -180,17 +206,18 @@ void handle_free(struct region *r, uint32_t context, uint32_t handle)
 {
     struct context *c = &r->context[context];
 
-    r->handle[context][handle] = 0;
+    *entry_of(r, context, handle) = 0;
     if (handle < c->lowest_free)
         c->lowest_free = handle;
 }
 
 uint32_t handle_find(struct region *r, uint32_t context, uint64_t handle, enum object_type type)
 {
-    uint32_t entry;
+    uint32_t *at, entry;
 
-    if (handle >= MAX_HANDLES)
+    at = handle < MAX_HANDLES ? entry_of(r, context, (uint32_t)handle) : NULL;
+    if (!at)
         return NONE;
-    entry = __atomic_load_n(&r->handle[context][handle], __ATOMIC_ACQUIRE);
+    entry = __atomic_load_n(at, __ATOMIC_ACQUIRE);
     return entry >> 24 == type ? entry & 0xffffff : NONE;
 }

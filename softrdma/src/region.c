@@ -13,7 +13,7 @@
 uint64_t region_layout(void)
 {
     /* Sizes stand for the fields; the leading number is raised when a meaning changes. */
-    return (uint64_t)1 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^ sizeof(struct cq);
+    return (uint64_t)2 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^ sizeof(struct cq);
 }
 
 static uint64_t heap_offset(void)
@@ -28,14 +28,39 @@ uint64_t region_file_size(void)
     return heap_offset() + HEAP_SIZE;
 }
 
-static void *map_file(int fd)
+static size_t private_size(void)
 {
-    void *p = mmap(NULL, region_file_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
 
-    if (p == MAP_FAILED)
+/* The tables and the first step of the heap are accessible from the start. */
+static struct region *map_file(int fd)
+{
+    size_t own = private_size();
+    uint64_t start = heap_offset() + HEAP_STEP;
+    uint8_t *base = mmap(NULL, own + region_file_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct region *r;
+
+    if (base == MAP_FAILED)
         return NULL;
-    madvise(p, region_file_size(), MADV_DONTDUMP);
-    return p;
+    r = (struct region *)(base + own);
+    if (mprotect(base, own, PROT_READ | PROT_WRITE) != 0 ||
+        mmap(r, region_file_size(), PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0) == MAP_FAILED ||
+        mprotect(r, start, PROT_READ | PROT_WRITE) != 0) {
+        munmap(base, own + region_file_size());
+        return NULL;
+    }
+    madvise(r, region_file_size(), MADV_DONTDUMP);
+    atomic_store(&region_mapping(r)->accessible, start);
+    return r;
+}
+
+void region_follow(struct region *r)
+{
+    uint64_t end = min_u64(atomic_load(&r->heap_end), region_file_size());
+
+    if (mprotect(r, end, PROT_READ | PROT_WRITE) == 0)
+        atomic_store(&region_mapping(r)->accessible, end);
 }
 
 static void init_locks(struct region *r)
@@ -65,6 +90,7 @@ struct region *region_create(uint32_t slot, int *ret_fd)
     r->instance |= 1;
     r->slot = slot;
     r->heap_start = heap_offset();
+    atomic_store(&r->heap_end, r->heap_start + HEAP_STEP);
     r->layout = region_layout();
     r->size = region_file_size();
     r->magic = REGION_MAGIC;
@@ -96,7 +122,7 @@ struct region *region_map(int fd)
 
 void region_unmap(struct region *r)
 {
-    munmap(r, region_file_size());
+    munmap((uint8_t *)r - private_size(), private_size() + region_file_size());
 }
 
 uint32_t table_take(struct table *t, uint64_t *bits, uint32_t max, uint32_t first)
@@ -172,21 +198,32 @@ static uint64_t heap_units(uint64_t size)
     return align_up(size, page > HEAP_UNIT ? page : HEAP_UNIT) / HEAP_UNIT;
 }
 
-/* Searching goes round: freed memory is not handed out again for a long time, and a program that still looks at a
- * queue it has destroyed sees zeros. */
+/* Searching goes round the part in use, so that freed memory is not handed out again at once: a program that still looks
+ * at a queue it has destroyed sees zeros. */
+static bool find_space(struct region *r, uint64_t n, uint64_t *ret_start)
+{
+    uint64_t total = (atomic_load(&r->heap_end) - r->heap_start) / HEAP_UNIT;
+
+    *ret_start = find_run(r->heap_bits, total, min_u64(r->heap_next, total), n);
+    if (*ret_start == total)
+        *ret_start = find_run(r->heap_bits, total, 0, n);
+    return *ret_start != total;
+}
+
 uint64_t heap_alloc(struct region *r, uint64_t size)
 {
-    const uint64_t total = HEAP_SIZE / HEAP_UNIT;
     uint64_t n, start;
 
     if (size == 0 || size > HEAP_SIZE)
         return 0;
     n = heap_units(size);
-    start = find_run(r->heap_bits, total, r->heap_next, n);
-    if (start == total)
-        start = find_run(r->heap_bits, total, 0, n);
-    if (start == total)
-        return 0;
+    while (!find_space(r, n, &start)) {
+        uint64_t end = atomic_load(&r->heap_end) + align_up(size, HEAP_STEP);
+
+        if (end > r->heap_start + HEAP_SIZE)
+            return 0;
+        atomic_store(&r->heap_end, end);
+    }
     mark_run(r->heap_bits, start, n, true);
     r->heap_next = start + n;
     return r->heap_start + start * HEAP_UNIT;
@@ -196,6 +233,6 @@ void heap_free(struct region *r, uint64_t offset, uint64_t size)
 {
     uint64_t n = heap_units(size);
 
-    madvise(region_at(r, offset), n * HEAP_UNIT, MADV_REMOVE);
+    madvise(region_at(r, offset, n * HEAP_UNIT), n * HEAP_UNIT, MADV_REMOVE);
     mark_run(r->heap_bits, (offset - r->heap_start) / HEAP_UNIT, n, false);
 }

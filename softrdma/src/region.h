@@ -25,21 +25,25 @@
 
 #define MAX_PROCS 128
 #define MAX_CONTEXTS 256
-#define MAX_HANDLES (1u << 17) /* of one context */
+#define HANDLE_CHUNK 4096u /* handles of a context come in pieces of the heap */
+#define HANDLE_CHUNKS 64u
+#define MAX_HANDLES (HANDLE_CHUNK * HANDLE_CHUNKS)
 #define MAX_CHANNELS 4096
 #define MAX_PDS 32768
 #define MAX_MRS (1u << 18)
-#define MAX_MWS (1u << 16)
-#define MAX_CQS (1u << 16)
-#define MAX_QPS (1u << 16) /* the low half of a QP number; the rest of the 24 bits is the region's place on the fabric */
-#define MAX_SRQS (1u << 14)
-#define MAX_AHS (1u << 16)
+#define MAX_MWS (1u << 14)
+#define MAX_CQS (1u << 15)
+#define MAX_QPS (1u << 15) /* below 1 << 16, the low half of a QP number: the rest is the region's slot on the fabric */
+#define MAX_SRQS (1u << 13)
+#define MAX_AHS (1u << 15)
 #define MAX_GROUPS 1024 /* multicast memberships */
 #define FIRST_QP 0x11
+_Static_assert(MAX_QPS <= 1u << 16, "the low half of a QP number");
 #define HEAP_SIZE (16ull << 30)
 #define HEAP_UNIT 4096u
 #define MAX_PENDING_ASYNC 256
-#define AGENT_CHUNK (256u << 10)
+#define HEAP_STEP (16ull << 20) /* by which the part of the heap that is in use grows */
+#define AGENT_CHUNK (64u << 10)
 #define ATOMIC_LOCKS 64
 
 #define REGION_MAGIC 0x736f667472646d61ull
@@ -89,6 +93,7 @@ struct context {
     uint32_t device;
     uint32_t lowest_free; /* no handle below it is free */
     uint32_t highest;     /* no handle at or above it is in use */
+    _Atomic uint64_t handles[HANDLE_CHUNKS]; /* heap offsets; an entry is type << 24 | index, 0: free */
     _Atomic uint64_t holders[MAX_PROCS / 64]; /* processes that have the descriptor open */
     pthread_mutex_t events_lock;
     uint32_t async_head, async_tail; /* of pending[] */
@@ -220,6 +225,7 @@ struct region {
 
     uint64_t heap_start; /* offset in the file */
     uint64_t heap_next;  /* unit from which the next search starts */
+    _Atomic uint64_t heap_end; /* offset in the file up to which it is in use; grows */
     struct table pds, mrs, mws, cqs, qps, srqs, ahs;
     uint64_t pd_bits[TABLE_BITS(MAX_PDS)];
     uint64_t mr_bits[TABLE_BITS(MAX_MRS)];
@@ -234,7 +240,6 @@ struct region {
     struct group group[MAX_GROUPS];
     struct proc proc[MAX_PROCS];
     struct context context[MAX_CONTEXTS];
-    uint32_t handle[MAX_CONTEXTS][MAX_HANDLES]; /* type << 24 | index, 0: free */
     struct channel channel[MAX_CHANNELS];
     struct pd pd[MAX_PDS];
     struct mr mr[MAX_MRS];
@@ -264,8 +269,24 @@ void table_release(struct table *t, uint64_t *bits, uint32_t index);
 uint64_t heap_alloc(struct region *r, uint64_t size);
 void heap_free(struct region *r, uint64_t offset, uint64_t size);
 
-static inline void *region_at(struct region *r, uint64_t offset)
+/* What this process alone knows of a region that it has mapped: in a page of its own, just below. */
+struct mapping {
+    _Atomic uint64_t accessible; /* offset in the file; above it nothing can be touched */
+};
+
+static inline struct mapping *region_mapping(const struct region *r)
 {
+    return (struct mapping *)r - 1;
+}
+
+/* Makes all of the heap that is in use accessible here. */
+void region_follow(struct region *r);
+
+/* A piece of the heap. Most of the file is kept inaccessible, so that tools that walk through all memory do not fill it. */
+static inline void *region_at(struct region *r, uint64_t offset, uint64_t size)
+{
+    if (__builtin_expect(offset + size > atomic_load_explicit(&region_mapping(r)->accessible, memory_order_relaxed), 0))
+        region_follow(r);
     return (uint8_t *)r + offset;
 }
 

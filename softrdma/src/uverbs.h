@@ -15,12 +15,20 @@
 
 #define CALL_MAX_ATTRS 32
 
+/* What precedes the attributes, as in struct ib_uverbs_ioctl_hdr. */
+struct call_header {
+    uint16_t length, object_id, method_id, num_attrs;
+    uint64_t reserved1;
+    uint32_t driver_id, reserved2;
+};
+_Static_assert(sizeof(struct call_header) == sizeof(struct ib_uverbs_ioctl_hdr), "the kernel's layout");
+
 /* One call in progress. */
 struct call {
     struct region *r;
     uint32_t context;
     const struct device *device;
-    struct ib_uverbs_ioctl_hdr header;
+    struct call_header header;
     struct ib_uverbs_attr attrs[CALL_MAX_ATTRS];
     struct ib_uverbs_attr *user_attrs; /* where they came from: flags and new handles go back there */
     const void *in;                    /* core input of a command that came by INVOKE_WRITE */

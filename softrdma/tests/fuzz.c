@@ -70,11 +70,12 @@ static void find_rings(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");
     char line[512];
-    unsigned long lo, hi;
+    unsigned long lo, hi, offset;
 
     nrings = 0;
     while (f && fgets(line, sizeof(line), f)) {
-        if (strstr(line, "memfd:softrdma") && sscanf(line, "%lx-%lx", &lo, &hi) == 2 && hi - lo < (64ul << 20) &&
+        /* the mapping that begins with the file is the host's own */
+        if (strstr(line, "memfd:softrdma") && sscanf(line, "%lx-%lx rw-s %lx", &lo, &hi, &offset) == 3 && offset &&
             nrings < MAX_RINGS)
             rings[nrings++] = (struct ring){(uint8_t *)lo, hi - lo};
     }

@@ -105,6 +105,8 @@ static struct region *find_peer(struct qp *qp, int device, uint32_t qpn, uint32_
     if (!r)
         return NULL;
     *ret_index = qpn & 0xffff;
+    if (*ret_index >= MAX_QPS)
+        goto none;
     peer = &r->qp[*ret_index];
     if (peer->qpn != qpn || (int)peer->device != device || peer->type != qp->type)
         goto none;

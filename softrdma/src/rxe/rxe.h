@@ -103,7 +103,7 @@ struct mminfo rxe_queue_info(const struct queue *q);
 
 static inline struct rxe_queue_buf *rxe_ring(struct region *r, const struct queue *q)
 {
-    return region_at(r, q->offset);
+    return region_at(r, q->offset, q->size);
 }
 
 static inline uint32_t rxe_producer(struct region *r, const struct queue *q)
