@@ -10,26 +10,23 @@ then the same again in a row with a clock running. The exit status is 0 only if 
 
 from __future__ import annotations
 
-import argparse
-import mmap
 import socket
 import struct
-import subprocess
 import sys
 import time
 from functools import partial
 from typing import Any, Callable
 
+from pair import PORT, End, arguments, meet, peer_of
+
 import ibverbs as ib
-from ibverbs import AccessFlags, QPInfo, SendFlags, SendWR, WROpcode
+from ibverbs import SendFlags, SendWR, WROpcode
 
 BUFFER = 2 << 20  # the first half is data of our own, the second is for the peer to write to
 HALF = BUFFER // 2
 DEPTH = 16  # requests in flight
 WORD = HALF - 8  # where the number for the atomic operations lies
 GREETING = 0xC0FFEE
-PORT = 1
-ACCESS = AccessFlags.LOCAL_WRITE | AccessFlags.REMOTE_WRITE | AccessFlags.REMOTE_READ | AccessFlags.REMOTE_ATOMIC
 
 
 def pattern(length: int) -> bytes:
@@ -42,111 +39,31 @@ def check(got: bytes, want: bytes, what: str) -> None:
         sys.exit(f"{what}: the data differ")
 
 
-class Side:
-    """One process's half: device, queue pair, completion queue and a registered buffer."""
+class Side(End):
+    """One process's half: an end of the connection, and the requests that this demonstration makes of it."""
 
     def __init__(self, device: str, gid_index: int) -> None:
-        self.ctx = open_device(device)
-        self.port_attr = self.ctx.query_port(PORT)
-        self.gid_index = choose_gid(self.ctx, self.port_attr) if gid_index < 0 else gid_index
-        self.pd = self.ctx.alloc_pd()
-        self.channel = self.ctx.create_comp_channel()
-        self.cq = self.ctx.create_cq(4 * DEPTH, self.channel)
-        init = ib.QPInitAttr(self.cq, self.cq, max_send_wr=DEPTH, max_recv_wr=DEPTH)
-        self.qp = self.pd.create_qp(init)
+        super().__init__(device, BUFFER, DEPTH, gid_index)
 
-        # Anonymous pages of our own. reg_tensor takes anything that exports memory: NumPy arrays, torch tensors.
-        self.memory = mmap.mmap(-1, BUFFER)
-        self.mr = ib.reg_tensor(self.pd, self.memory, ACCESS)
-
-    def connect(self, sock: socket.socket) -> None:
-        """Swap 28 bytes of QPInfo and the buffer's address and key with the peer, then connect to its queue pair."""
-        gid = self.ctx.query_gid(PORT, self.gid_index)
-        mine = ib.local_qp_info(self.qp, self.port_attr, gid, port=PORT)
-        sock.sendall(mine.to_bytes() + struct.pack("!QI", self.mr.addr, self.mr.rkey))
-        theirs = receive_exactly(sock, 28 + 12)
-        remote = QPInfo.from_bytes(theirs[:28])
-        self.remote_addr, self.rkey = struct.unpack("!QI", theirs[28:])
+    def join(self, sock: socket.socket) -> None:
         # Reads in flight. The default is 1: each would wait for the one before it.
         reads = min(DEPTH, self.ctx.query_device().max_qp_rd_atom)
-        ib.connect_rc(
-            self.qp, remote, port=PORT, sgid_index=self.gid_index, access=ACCESS,
-            max_rd_atomic=reads, max_dest_rd_atomic=reads,
-        )  # fmt: skip
+        self.connect(sock, max_rd_atomic=reads, max_dest_rd_atomic=reads)
+        meet(sock)
 
     def post_receives(self, count: int, length: int = HALF, offset: int = HALF) -> None:
         self.qp.post_recv(ib.RecvWR(i, [self.mr.sge(length, offset)]) for i in range(count))
 
-    def request(self, opcode: int, length: int, here: int = 0, there: int = HALF, **fields: int) -> SendWR:
+    def request(self, opcode: int, length: int, here: int = 0, there: int = HALF, **fields: Any) -> SendWR:
         """A signaled request on our bytes at `here` and, where the opcode has one, the peer's at `there`."""
         sges = [self.mr.sge(length, here)] if length else []
         return SendWR(
             0, sges, opcode, SendFlags.SIGNALED, remote_addr=self.remote_addr + there, rkey=self.rkey, **fields
         )
 
-    def wait(self, count: int = 1) -> list[Any]:
-        """The next `count` completions: poll for a moment, then sleep until the device has news."""
-        done: list[Any] = []
-        for _ in range(20):
-            done += self.cq.poll(count - len(done))
-            if len(done) == count:
-                break
-        while len(done) < count:
-            self.cq.req_notify()
-            found = self.cq.poll(count - len(done))  # what came before we asked gives no event
-            if not found:
-                if self.channel.get_cq_event(timeout=30) is None:
-                    sys.exit("nothing completed for 30 seconds")
-                self.cq.ack_events()
-            done += found
-        for wc in done:
-            wc.raise_for_status()
-        return done
-
     def do(self, *requests: SendWR) -> None:
         self.qp.post_send(requests)
         self.wait(len(requests))
-
-    def close(self) -> None:
-        """Children before parents. Being collected does the same, in the right order."""
-        for thing in (self.mr, self.qp, self.cq, self.channel, self.pd, self.ctx):
-            thing.close()
-
-
-def open_device(name: str) -> Any:
-    """The device of that name, or the first whose port is up. iWARP devices connect by RDMA-CM only: not these."""
-    devices = ib.get_device_list()
-    for device in devices:
-        if name and device.name != name:
-            continue
-        ctx = device.open()
-        if name or (ctx.query_port(PORT).state == ib.PortState.ACTIVE and not device.name.startswith("siw")):
-            return ctx
-        ctx.close()
-    found = ", ".join(d.name for d in devices) or "none at all"
-    sys.exit(f"no RDMA device {name or 'with an active port'}; there is {found}")
-
-
-def choose_gid(ctx: Any, port_attr: Any) -> int:
-    """On Ethernet the first IPv4 address of the port, which every peer on the network can reach; else entry 0."""
-    if port_attr.link_layer == 2:
-        for index in range(min(port_attr.gid_tbl_len, 16)):
-            if ctx.query_gid(PORT, index).raw[:12] == bytes(10) + b"\xff\xff":
-                return index
-    return 0
-
-
-def receive_exactly(sock: socket.socket, length: int) -> bytes:
-    data = sock.recv(length, socket.MSG_WAITALL)
-    if len(data) != length:
-        sys.exit("the peer hung up")
-    return data
-
-
-def meet(sock: socket.socket) -> None:
-    """Both sides get here before either goes on."""
-    sock.sendall(b".")
-    receive_exactly(sock, 1)
 
 
 # ---- the first pass: one operation of each kind, each checked ------------------------------------------------------
@@ -264,45 +181,31 @@ def attend(side: Side, sock: socket.socket, quick: bool) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--device", default="", help="default: the first whose port is active")
+    parser = arguments(__doc__)
     parser.add_argument("--gid-index", type=int, default=-1, help="default: the first IPv4 address on Ethernet, else 0")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--peer-of", type=int, metavar="PORT", help=argparse.SUPPRESS)
     args = parser.parse_args()
     side = Side(args.device, args.gid_index)
+    if not args.peer_of:
+        port = side.port_attr
+        network = "RoCE" if port.link_layer == 2 else "InfiniBand"
+        print(f"device {side.ctx.name}, reliable connection over {network}, MTU {128 << port.active_mtu}, "
+              f"GID {side.gid_index}: {side.ctx.query_gid(PORT, side.gid_index)}", flush=True)  # fmt: skip
+    args.device = side.ctx.name  # the peer's too
 
-    if args.peer_of:
-        with socket.create_connection(("127.0.0.1", args.peer_of)) as sock:
-            side.connect(sock)
-            meet(sock)
-            watch(side, sock)
-            attend(side, sock, args.quick)
-        side.close()
-        return 0
-
-    port = side.port_attr
-    network = "RoCE" if port.link_layer == 2 else "InfiniBand"
-    print(f"device {side.ctx.name}, reliable connection over {network}, MTU {128 << port.active_mtu}, "
-          f"GID {side.gid_index}: {side.ctx.query_gid(PORT, side.gid_index)}", flush=True)  # fmt: skip
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
-        words = ["--device", side.ctx.name, "--gid-index", str(side.gid_index), *(["--quick"] if args.quick else [])]
-        peer = subprocess.Popen([sys.executable, __file__, *words, "--peer-of", str(server.getsockname()[1])])
-        sock, _ = server.accept()
-    try:
-        with sock:
-            side.connect(sock)
-            meet(sock)
+    words = ["--gid-index", str(side.gid_index), *(["--quick"] if args.quick else [])]
+    with peer_of(__file__, args, *words) as (sock, acting):
+        side.join(sock)
+        if acting:
             show(side, sock)
             print("write, read, send with immediate, fetch and add, compare and swap: all data right", flush=True)
             measure(side, sock, args.quick)
-    finally:
-        status = peer.wait(timeout=60)
+        else:
+            watch(side, sock)
+            attend(side, sock, args.quick)
     side.close()
-    if status:
-        sys.exit(f"the peer failed with status {status}")
-    print("\nall data right")
+    if acting:
+        print("\nall data right")
     return 0
 
 

@@ -19,7 +19,9 @@ from typing import Any
 import ibverbs as ib
 
 PORT = 1
-ACCESS = ib.AccessFlags.LOCAL_WRITE | ib.AccessFlags.REMOTE_WRITE | ib.AccessFlags.REMOTE_READ
+ACCESS = (
+    ib.AccessFlags.LOCAL_WRITE | ib.AccessFlags.REMOTE_WRITE | ib.AccessFlags.REMOTE_READ | ib.AccessFlags.REMOTE_ATOMIC
+)
 
 
 def open_device(name: str) -> Any:
@@ -61,19 +63,19 @@ def meet(sock: socket.socket) -> None:
 class End:
     """One end of a reliable connection: device, queue pair, completion queue and a registered buffer."""
 
-    def __init__(self, device: str, length: int, depth: int) -> None:
+    def __init__(self, device: str, length: int, depth: int, gid_index: int = -1) -> None:
         self.ctx = open_device(device)
         self.port_attr = self.ctx.query_port(PORT)
-        self.gid_index = choose_gid(self.ctx, self.port_attr)
+        self.gid_index = choose_gid(self.ctx, self.port_attr) if gid_index < 0 else gid_index
         self.pd = self.ctx.alloc_pd()
         self.channel = self.ctx.create_comp_channel()
-        self.cq = self.ctx.create_cq(2 * depth, self.channel)
+        self.cq = self.ctx.create_cq(4 * depth, self.channel)
         self.qp = self.pd.create_qp(ib.QPInitAttr(self.cq, self.cq, max_send_wr=depth, max_recv_wr=depth))
         # Anonymous pages of our own. reg_tensor takes anything that exports memory: NumPy arrays, torch tensors.
         self.memory = mmap.mmap(-1, length)
         self.mr = ib.reg_tensor(self.pd, self.memory, ACCESS)
 
-    def connect(self, sock: socket.socket) -> None:
+    def connect(self, sock: socket.socket, **options: Any) -> None:
         """Swap 28 bytes of QPInfo and the buffer's address and key with the peer, then connect to its queue pair."""
         gid = self.ctx.query_gid(PORT, self.gid_index)
         mine = ib.local_qp_info(self.qp, self.port_attr, gid, port=PORT)
@@ -81,7 +83,7 @@ class End:
         theirs = receive_exactly(sock, 28 + 12)
         remote = ib.QPInfo.from_bytes(theirs[:28])
         self.remote_addr, self.rkey = struct.unpack("!QI", theirs[28:])
-        ib.connect_rc(self.qp, remote, port=PORT, sgid_index=self.gid_index, access=ACCESS)
+        ib.connect_rc(self.qp, remote, port=PORT, sgid_index=self.gid_index, access=ACCESS, **options)
 
     def wait(self, count: int = 1) -> list[Any]:
         """The next `count` completions: poll for a moment, then sleep until the device has news."""
@@ -117,15 +119,18 @@ def arguments(doc: str | None) -> argparse.ArgumentParser:
 
 
 @contextlib.contextmanager
-def peer_of(args: argparse.Namespace, *words: str) -> Iterator[tuple[socket.socket, bool]]:
-    """A socket to the other process, and whether this is the one that was started by hand; it starts the other."""
+def peer_of(script: str, args: argparse.Namespace, *words: str) -> Iterator[tuple[socket.socket, bool]]:
+    """A socket to the other process, and whether this is the one that was started by hand.
+
+    That one starts the other: the same script with the same device and these words.
+    """
     if args.peer_of:
         with socket.create_connection(("127.0.0.1", args.peer_of)) as sock:
             yield sock, False
         return
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(60)
-        own = [sys.argv[0], "--device", args.device, *words, "--peer-of", str(server.getsockname()[1])]
+        own = [script, "--device", args.device, *words, "--peer-of", str(server.getsockname()[1])]
         peer = subprocess.Popen([sys.executable, *own])
         sock, _ = server.accept()
     try:

@@ -46,7 +46,7 @@ def main() -> None:
     args = parser.parse_args()
 
     end = End(args.device, 2 * args.size, depth=16)
-    with peer_of(args, "--size", str(args.size), "--rounds", str(args.rounds)) as (sock, first):
+    with peer_of(__file__, args, "--size", str(args.size), "--rounds", str(args.rounds)) as (sock, first):
         end.connect(sock)
         end.qp.post_recv(ib.RecvWR(1, [end.mr.sge(args.size, 0)]))
         meet(sock)  # both have posted a receive

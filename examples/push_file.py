@@ -64,7 +64,7 @@ def main() -> None:
     if not length:
         sys.exit(f"{args.file} is empty")
     end = End(args.device, length, DEPTH)
-    with peer_of(args, args.file) as (sock, pushing):
+    with peer_of(__file__, args, args.file) as (sock, pushing):
         end.connect(sock)
         if pushing:
             with open(args.file, "rb") as file:
