@@ -7,7 +7,7 @@
 #include "rxe.h"
 
 #define LOOK_FIRST_NS 1000000u /* how often to look for such receives: less and less while there are none */
-#define LOOK_LAST_NS 64000000u
+#define LOOK_LAST_NS 16000000u
 
 void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until)
 {
