@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a shared object asks of others and offers them, as readelf prints it."""
+"""What a shared object asks of others and offers them, and how it asks to be loaded, as readelf prints it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,21 @@ def _readelf(option: str, path: Path) -> str:
 def needed(path: Path) -> list[str]:
     """The libraries that the loader brings in with it."""
     return re.findall(r"\(NEEDED\).*\[(.+)\]", _readelf("--dynamic", path))
+
+
+def tags(path: Path) -> dict[str, str]:
+    """The entries of its dynamic section by name; of those that stand several times, the last."""
+    return dict(re.findall(r"^ 0x\w+ \((\w+)\)\s+(.*)$", _readelf("--dynamic", path), re.MULTILINE))
+
+
+def segments(path: Path) -> dict[str, str]:
+    """Its segments by type, each with its flags, such as RW."""
+    found = {}
+    for line in _readelf("--program-headers", path).splitlines():
+        columns = line.split()
+        if len(columns) >= 8 and columns[1].startswith("0x"):
+            found[columns[0]] = "".join(columns[6:-1])
+    return found
 
 
 def _symbols(path: Path) -> list[tuple[str, bool]]:
