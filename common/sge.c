@@ -25,10 +25,12 @@ static PyObject *sge_alloc(PyTypeObject *type, PyObject *owner, struct core_mr *
 
 PyObject *core_sge_new(struct core_state *state, struct core_mr *mr, uint64_t addr, uint32_t length)
 {
+    /* Read first: making an object may run the collector, and what that runs may close the region. */
+    struct ibv_sge sge = {addr, length, core_mr_handle(mr)->lkey};
     struct core_sge *self = (struct core_sge *)sge_alloc(state->types[CORE_TYPE_SGE], (PyObject *)mr, mr);
 
     if (self)
-        self->sge = (struct ibv_sge){addr, length, core_mr_handle(mr)->lkey};
+        self->sge = sge;
     return (PyObject *)self;
 }
 
