@@ -88,10 +88,11 @@ static void exit_parents(struct core_object *self, int count)
 int core_object_begin(struct core_object *self, const char *method)
 {
     for (int i = 0; i < CORE_MAX_PARENTS && self->parents[i]; i++) {
-        if (core_enter(self->parents[i], method) < 0) {
-            exit_parents(self, i);
-            return -1;
+        if (self->parents[i]->open_in != core_generation) {
+            exit_parents(self, i); /* before raising, which may run the collector, and that may close those */
+            return core_raise_closed(self->parents[i], method);
         }
+        self->parents[i]->in_use++;
     }
     return 0;
 }

@@ -6,6 +6,7 @@ Nothing may crash; nothing is posted of a call that raises; what is posted was c
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import sys
@@ -369,6 +370,68 @@ def test_weakref_callbacks_and_finalizers_may_use_the_objects(rig: Rig) -> None:
     gc.collect()
     assert ref() is None
     assert sorted(map(str, seen)) == ["4", "[]"]
+
+
+class WhenCollected:
+    """A cycle that does something when the collector finds it."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self.me, self.act = self, act
+
+    def __del__(self) -> None:
+        self.act()
+
+
+@contextlib.contextmanager
+def eager_collector(allocations: int) -> Iterator[None]:
+    """Collects after so many more allocations of containers: in the midst of a call, before CPython 3.12."""
+    old = gc.get_threshold()
+    gc.set_threshold(allocations)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*old)
+
+
+@pytest.mark.parametrize("allocations", range(1, 6))
+def test_a_region_that_the_collector_closes_while_an_sge_is_made_of_it(rig: Rig, allocations: int) -> None:
+    mr = rig.pd.reg_mr(0x1000, 4096, 1)
+    lkey = mr.lkey
+    gc.collect()
+    gc.disable()
+    WhenCollected(mr.close)
+    with eager_collector(allocations):
+        gc.enable()
+        try:
+            assert mr.sge(16).lkey == lkey
+        except rig.ib.VerbsError as error:
+            assert error.errno == errno.EBADF
+    mr.close()
+
+
+@pytest.mark.parametrize("allocations", range(1, 16))
+def test_parents_that_the_collector_closes_while_a_queue_pair_is_made(rig: Rig, allocations: int) -> None:
+    """One between the looks at it, and another while the error about the first is made: it waits for no call."""
+    pd, cq = rig.ctx.alloc_pd(), rig.ctx.create_cq(16)
+
+    def close_first() -> None:
+        cq.close()
+        WhenCollected(pd.close)
+        gc.set_threshold(1)
+
+    init = rig.ib.QPInitAttr(cq, cq)
+    gc.collect()
+    gc.disable()
+    WhenCollected(close_first)
+    with eager_collector(allocations):
+        gc.enable()
+        try:
+            pd.create_qp(init).close()
+        except rig.ib.VerbsError as error:
+            assert error.errno == errno.EBADF
+    gc.collect()
+    cq.close()
+    pd.close()
 
 
 def test_unsupported_operations_on_handles_do_not_crash(rig: Rig) -> None:
