@@ -265,6 +265,7 @@ static void ask_posts(void)
     fact_begin("states", "receive posted in ERR, then a send");
     fact_add(" %s", errno_name(recv_post(&p.a, 14, 8)));
     send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 6);
+    pause_ms(150);
     pair_watch(&p, 1, 0, 200);
     fact_end();
     pair_close(&p);
