@@ -32,6 +32,7 @@ SCRIPTS: dict[str, list[list[str]]] = {
     "exit_from_a_thread.py": [["0"], ["1"], ["5"]],
     "everything_under_the_collector.py": [[]],
     "fast_calls.py": [[]],
+    "subinterpreters.py": [[]],
 }
 FOLDER = Path(__file__).parent / "isolated"
 MINORS = range(9, 20)
