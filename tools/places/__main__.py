@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+import benchmark
 import c_units
 import compilers
 import host
@@ -32,6 +33,7 @@ PLACES = [
           only_when_named=True),
     Place("types", "mypy and stubtest", type_checks.run_type_checks),
     Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
+    Place("bench", "the benchmark's short form: a report", benchmark.run_bench),
     Place("compilers", "warnings are errors, with gcc and clang", compilers.run_compilers),
 ]
 
