@@ -92,7 +92,10 @@ def test_port_attributes_are_those_of_devinfo(ctx: Any, node: Node, devinfo: dic
 
 
 def test_comp_vectors_are_those_of_devinfo(ctx: Any, node: Node, devinfo: dict[str, dict[str, str]]) -> None:
-    assert ctx.num_comp_vectors == number(devinfo[node.name]["num_comp_vectors"])
+    said = devinfo[node.name].get("num_comp_vectors")
+    if said is None:
+        pytest.skip("needs an ibv_devinfo that prints num_comp_vectors (that of rdma-core 33 does not)")
+    assert ctx.num_comp_vectors == number(said)
 
 
 def test_port_state_equals_the_enum_member(ib: Any, ctx: Any, node: Node) -> None:
