@@ -12,6 +12,7 @@
 #include "error.h"
 
 #define NS_PER_S 1000000000
+#define DESTROY_POLL_NS 500000
 
 int core_events_init(struct core_events *events, int fd)
 {
@@ -61,15 +62,6 @@ void core_events_release(struct core_events *events)
     pthread_rwlock_unlock(&events->lock);
 }
 
-static void lock_for_reading(struct core_events *events)
-{
-    if (pthread_rwlock_trywrlock(&events->lock) == 0)
-        return;
-    Py_BEGIN_ALLOW_THREADS /* a destroy is under way; it may need a while, and does not need the GIL */
-    pthread_rwlock_wrlock(&events->lock);
-    Py_END_ALLOW_THREADS
-}
-
 static int64_t now_ns(void)
 {
     struct timespec now;
@@ -78,14 +70,20 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* Sleeps until an event may be there, the object is being closed, a signal comes or the time is over. */
-static void sleep_until_ready(const struct core_events *events, int64_t left_ns)
+/*
+ * Sleeps until an event may be there, the object is being closed, a signal comes or the time is over; a moment at most
+ * where a destroy is under way, which nothing announces the end of.
+ */
+static void sleep_until_ready(const struct core_events *events, bool destroying, int64_t left_ns)
 {
-    struct pollfd fds[2] = {{events->fd, POLLIN, 0}, {events->wake_fd, POLLIN, 0}};
-    struct timespec left = {left_ns / NS_PER_S, left_ns % NS_PER_S};
+    struct pollfd fds[2] = {{events->wake_fd, POLLIN, 0}, {events->fd, POLLIN, 0}};
+    struct timespec left;
 
+    if (destroying && (left_ns < 0 || left_ns > DESTROY_POLL_NS))
+        left_ns = DESTROY_POLL_NS;
+    left = (struct timespec){left_ns / NS_PER_S, left_ns % NS_PER_S};
     Py_BEGIN_ALLOW_THREADS
-    ppoll(fds, 2, left_ns < 0 ? NULL : &left, NULL);
+    ppoll(fds, destroying ? 1 : 2, left_ns < 0 ? NULL : &left, NULL);
     Py_END_ALLOW_THREADS
 }
 
@@ -95,15 +93,20 @@ PyObject *core_events_wait(struct core_object *self, struct core_events *events,
     int64_t deadline = timeout_ns > 0 ? now_ns() + timeout_ns : 0;
 
     for (;;) {
-        PyObject *event;
+        PyObject *event = NULL;
         int64_t left = timeout_ns;
+        bool destroying;
         int err = 0;
 
         if (core_enter(self, method) < 0)
             return NULL;
-        lock_for_reading(events);
-        event = read(self, &err);
-        pthread_rwlock_unlock(&events->lock);
+        destroying = pthread_rwlock_trywrlock(&events->lock) != 0;
+        if (destroying) {
+            err = EAGAIN;
+        } else {
+            event = read(self, &err);
+            pthread_rwlock_unlock(&events->lock);
+        }
 
         if (!event && err == EINTR) { /* nothing was read: again, after the signal's handler */
             left = -1;
@@ -112,7 +115,7 @@ PyObject *core_events_wait(struct core_object *self, struct core_events *events,
             if (timeout_ns > 0)
                 left = deadline > now_ns() ? deadline - now_ns() : 0;
             if (left != 0)
-                sleep_until_ready(events, left);
+                sleep_until_ready(events, destroying, left);
         }
         core_exit(self); /* before signal handlers run: they may close the object */
 

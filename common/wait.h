@@ -5,7 +5,8 @@
  *
  * The lock: an event is read and acknowledged to the library under it (exclusive, GIL held), and whatever an event
  * may be about is destroyed under it (shared, GIL free). So a destroy never waits for an event that was read and not
- * acknowledged, and never frees what a reader is looking at. Who holds it exclusively gives up the GIL only to get it.
+ * acknowledged, and never frees what a reader is looking at. Nobody waits for it exclusively: a reader that does not get
+ * it tries again, so it keeps its time, and no thread can end (at the interpreter's exit) with the lock in its hands.
  */
 #ifndef CORE_WAIT_H
 #define CORE_WAIT_H

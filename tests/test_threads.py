@@ -431,6 +431,43 @@ def test_a_dropped_object_does_not_hold_up_the_interpreter_either(rig: Rig) -> N
     thread.join(30)
 
 
+@pytest.mark.parametrize("timeout", [0, 0.05])
+@pytest.mark.parametrize("source", ["channel", "device"])
+def test_a_wait_keeps_its_time_while_a_destroy_takes_long(rig: Rig, source: str, timeout: float) -> None:
+    """Reading an event and destroying what it may be about exclude each other, and 0 never blocks."""
+    channel = rig.keep(rig.ctx.create_comp_channel())
+    cq = rig.ctx.create_cq(16, channel)
+    wait = channel.get_cq_event if source == "channel" else rig.ctx.get_async_event
+    rig.stub.close_gate("destroy_cq")
+    thread = threading.Thread(target=cq.close, daemon=True)
+    thread.start()
+    wait_until(lambda: rig.stub.inside("destroy_cq") == 1, "close is inside")
+    opener = threading.Timer(5, rig.stub.open_gate, ["destroy_cq"])  # what waits for the destroy comes back then
+    opener.start()
+    began = time.monotonic()
+    assert wait(timeout=timeout) is None
+    took = time.monotonic() - began
+    opener.cancel()
+    rig.stub.open_gate("destroy_cq")
+    thread.join(30)
+    assert timeout <= took < timeout + 2
+
+
+def test_an_event_that_came_while_a_destroy_took_long_is_read_after_it(rig: Rig) -> None:
+    channel = rig.keep(rig.ctx.create_comp_channel())
+    cq, other = rig.ctx.create_cq(16, channel), rig.keep(rig.ctx.create_cq(16, channel))
+    rig.stub.close_gate("destroy_cq")
+    thread = threading.Thread(target=cq.close, daemon=True)
+    thread.start()
+    wait_until(lambda: rig.stub.inside("destroy_cq") == 1, "close is inside")
+    rig.stub.push_cq_event(other)
+    opener = threading.Timer(0.1, rig.stub.open_gate, ["destroy_cq"])
+    opener.start()
+    assert channel.get_cq_event(timeout=20) is other
+    thread.join(30)
+    opener.join()
+
+
 def test_destroying_while_another_thread_reads_events_never_hangs(rig: Rig, quick_switches: None) -> None:
     """An event that is read and not acknowledged would block the destroy of its CQ or QP for good."""
     channel = rig.keep(rig.ctx.create_comp_channel())
