@@ -30,7 +30,7 @@ def from_wheel(folder: Path) -> Path:
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "wheel":
         return from_wheel(tmp_path_factory.mktemp("wheel"))
-    package, name = request.param.split("/")
+    package, name = str(request.param).split("/")
     spec = importlib.util.find_spec(package)
     folders = (spec.submodule_search_locations or []) if spec else []
     paths = [Path(folder) / name for folder in folders if (Path(folder) / name).exists()]
