@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Multicast groups: which QPs listen to which. */
-#include "config.h"
+#include <time.h>
+
 #include "context.h"
 #include "fabric/peer.h"
 #include "lock.h"
@@ -75,6 +76,8 @@ int mcast_attach(struct call *c)
     if (qp != NONE && r->qp[qp].type == IB_UVERBS_QPT_UD && gid_is_multicast(in->gid))
         err = add(r, in->gid, qp);
     lock_give(&r->lock);
+    if (!err)
+        nanosleep(&(struct timespec){0, PEER_SCAN_NS}, NULL);
     return err;
 }
 

@@ -137,10 +137,25 @@ static void in_parent(void)
     pthread_mutex_unlock(&join_lock);
 }
 
+/* A child for which there is no entry left starts with nothing: what it inherited is dead to it. */
+static void abandon(void)
+{
+    for (int fd = 0; fd < FD_LIMIT; fd++) {
+        uint32_t index;
+
+        if (fd_kind(fd, &index) != FD_INTERNAL)
+            fd_set_kind(fd, FD_OTHER, 0);
+    }
+    fd_close_internal(process.listen_fd);
+    process.region = NULL; /* stays mapped: somebody may be on the way out of it */
+}
+
 /* The child takes its own entry and is counted as a holder of every context at once: its parent may close them, or die,
  * before the child makes its first call. */
 static void in_child(void)
 {
+    bool full = false;
+
     peer_after_fork(true);
     process.pid = getpid();
     if (process.region) {
@@ -151,7 +166,11 @@ static void in_child(void)
         process_reap(process.region);
         if (add_proc(process.region) == 0)
             context_inherit(process.region);
+        else
+            full = true;
         lock_give(&process.region->lock);
+        if (full)
+            abandon();
     }
     pthread_mutex_unlock(&join_lock);
 }

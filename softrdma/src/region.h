@@ -23,7 +23,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
-#define MAX_PROCS 128
+#define MAX_PROCS 256
 #define MAX_CONTEXTS 256
 #define HANDLE_CHUNK 4096u /* handles of a context come in pieces of the heap */
 #define HANDLE_CHUNKS 64u

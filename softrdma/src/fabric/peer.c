@@ -16,7 +16,11 @@ struct peer {
 
 static struct peer peers[FABRIC_SLOTS];
 static struct peer leaving[FABRIC_SLOTS]; /* dead, replaced, and still in somebody's hands */
+static _Atomic uint64_t silent_until[FABRIC_SLOTS]; /* taken, but nobody answered: not asked again for a while */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+#define SILENCE_NS 1000000000u
+#define SLOW_NS 100000000u /* an attach that took this long met somebody who does not answer */
 
 bool peer_is_alive(struct region *r)
 {
@@ -69,12 +73,19 @@ struct region *peer_get(uint32_t slot)
 {
     struct region *r = peer_get_known(slot), *other = NULL;
     struct peer *p = &peers[slot];
+    uint64_t start;
 
     if (r || slot >= FABRIC_SLOTS)
         return r;
-    r = fabric_attach(slot);
-    if (!r)
+    start = now_ns();
+    if (start < atomic_load(&silent_until[slot]))
         return NULL;
+    r = fabric_attach(slot);
+    if (!r) {
+        if (now_ns() - start > SLOW_NS)
+            atomic_store(&silent_until[slot], now_ns() + SILENCE_NS);
+        return NULL;
+    }
     if (r->slot != slot) {
         region_unmap(r);
         return NULL;
@@ -114,8 +125,14 @@ void peer_put(struct region *r)
 
 void peer_attach_all(void)
 {
+    static _Atomic uint64_t last;
+    uint64_t now = now_ns(), before = atomic_load(&last);
+
+    if (before && now - before < PEER_SCAN_NS)
+        return;
     for (uint32_t slot = 0; slot < FABRIC_SLOTS; slot++)
         peer_put(peer_get(slot));
+    atomic_store(&last, now); /* when the scan began */
 }
 
 void peer_before_fork(void)

@@ -16,7 +16,9 @@ struct region *peer_get_known(uint32_t slot);
 /* Is any process of that region alive? */
 bool peer_is_alive(struct region *r);
 
-/* Attach every slot that is taken: for multicast, whose receivers nobody names. */
+/* Attach every slot that is taken, for multicast, whose receivers nobody names; at most once in PEER_SCAN_NS. Whoever
+ * joins a group waits that long, so that no sender can have missed him. */
+#define PEER_SCAN_NS 10000000u
 void peer_attach_all(void);
 
 void peer_before_fork(void);

@@ -4,6 +4,7 @@
 #include "../config.h"
 #include "../context.h"
 #include "../event.h"
+#include "../fabric/discovery.h"
 #include "../fabric/peer.h"
 #include "../lock.h"
 #include "../object.h"
@@ -158,7 +159,8 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
 /* A copy for every member of the group that has a receive for it, the sender too if it is one. */
 static void multicast(struct rxe_request *q)
 {
-    for (uint32_t slot = 0; slot < 256; slot++) {
+    peer_attach_all();
+    for (uint32_t slot = 0; slot < FABRIC_SLOTS; slot++) {
         struct region *r = peer_get_known(slot);
         uint32_t index;
 
