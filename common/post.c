@@ -190,6 +190,17 @@ static int submit_send(struct core_object *self, const struct post_send_verb *ve
     return err;
 }
 
+/* Whether a chain names nothing that another thread could take away if it had the GIL. */
+static bool may_go_without_gil(const struct wr_limits *limits, const struct ibv_send_wr *wr, Py_ssize_t count)
+{
+    if (limits->qp_type == IBV_QPT_UD) /* address handles, which could be closed */
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (wr[i].send_flags & IBV_SEND_INLINE) /* memory that is read at once, and could be freed */
+            return false;
+    return true;
+}
+
 static int post_send_chain(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
                            struct ibv_send_wr *wr, struct ibv_sge *sge, const struct post_send_verb *verb,
                            post_explain explain)
@@ -199,8 +210,7 @@ static int post_send_chain(struct core_object *self, const struct wr_limits *lim
 
     if (fill_send(self, limits, requests, wr, sge, verb->method) < 0)
         return -1;
-    /* Datagrams refer to address handles, which another thread could close if it had the GIL. */
-    if (requests->count > POST_LONG && limits->qp_type != IBV_QPT_UD) {
+    if (requests->count > POST_LONG && may_go_without_gil(limits, wr, requests->count)) {
         if (core_enter(self, "post_send") < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS

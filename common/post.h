@@ -5,7 +5,7 @@
  * written to, so the same one may stand several times in a call.
  *
  * Everything is checked before anything is posted. From the first look at a request to the library's return no code
- * of the caller's runs. The GIL is kept, but for batches longer than POST_LONG to a connected queue.
+ * of the caller's runs. The GIL is kept, but for batches longer than POST_LONG to a connected queue with nothing inline.
  */
 #ifndef CORE_POST_H
 #define CORE_POST_H

@@ -419,6 +419,31 @@ def test_a_slow_call_leaves_the_interpreter_to_others(rig: Rig) -> None:
         assert not thread.is_alive(), verb
 
 
+def test_memory_that_a_long_post_reads_is_not_freed_under_it(rig: Rig) -> None:
+    """Inline data is read while the requests are posted: no other thread may close its region meanwhile."""
+    inside: list[int] = []
+
+    class Owner:
+        def __del__(self) -> None:
+            inside.append(rig.stub.inside("post_send"))
+
+    qp = rig.qp(max_inline_data=64)
+    mr = rig.pd.reg_mr(0x1000, 64, 1, Owner())
+    flags = rig.ib.SendFlags.INLINE | rig.ib.SendFlags.SIGNALED
+    requests = [rig.wr(0, sg_list=[])] * 300 + [rig.wr(1, sg_list=[mr.sge(0)], send_flags=flags)]
+
+    def close() -> None:
+        time.sleep(0.05)
+        mr.close()
+
+    rig.stub.delay("post_send", 0.3)
+    thread = threading.Thread(target=close)
+    thread.start()
+    qp.post_send(requests)
+    thread.join(30)
+    assert inside == [0]
+
+
 def test_a_dropped_object_does_not_hold_up_the_interpreter_either(rig: Rig) -> None:
     mr: Any = rig.pd.reg_mr(0x1000, 8, 1)
     rig.stub.close_gate("dereg_mr")
