@@ -129,7 +129,7 @@ static void qp_init_attr_dealloc(PyObject *op)
 {
     PyObject_GC_UnTrack(op);
     qp_init_attr_clear(op);
-    core_value_dealloc(op);
+    core_watched_value_dealloc(op);
 }
 
 static PyObject *qp_init_attr_repr(PyObject *op)
