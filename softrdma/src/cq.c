@@ -47,7 +47,8 @@ static int make(struct call *c, uint32_t i, uint32_t channel)
     cq->channel = channel;
     cq->channel_generation = channel == NONE ? 0 : r->channel[channel].generation;
     cq->armed = CQ_IDLE;
-    cq->comp_events = cq->async_events = 0;
+    atomic_store(&cq->comp_events, 0);
+    cq->async_events = 0;
     cq->user = call_u64(c, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
     h = handle_new(r, c->context, OBJ_CQ, i);
     if (h == NONE)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "fabric/borrow.h"
 #include "fabric/discovery.h"
 #include "fd.h"
 #include "libc.h"
@@ -92,6 +93,7 @@ int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel
         c->generation = ++r->generation;
         c->context = context;
         c->proc = process.proc;
+        c->write_fd = channel_pipe[i].write_fd;
         c->refs = c->closed = 0;
         c->used = 1;
         fd_set_kind(fd, FD_CHANNEL, i);
@@ -134,13 +136,16 @@ void event_completion(struct region *r, struct cq *cq)
     struct ib_uverbs_comp_event_desc event = {cq->user};
     struct channel *c;
 
-    cq->armed = CQ_IDLE;
     if (cq->channel == NONE)
         return;
     c = &r->channel[cq->channel];
     if (pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation)) {
         if (write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
-            cq->comp_events++;
+            atomic_fetch_add(&cq->comp_events, 1);
+        return;
+    }
+    if (borrow_write(r, cq->channel, &event, sizeof(event))) {
+        atomic_fetch_add(&cq->comp_events, 1);
         return;
     }
     atomic_fetch_add(&cq->pending, 1);
@@ -166,7 +171,7 @@ void event_write_pending(struct region *r)
             for (uint32_t n = atomic_exchange(&cq->pending, 0); n; n--) {
                 atomic_fetch_sub(&r->events_pending, 1);
                 if (cq->used && write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
-                    cq->comp_events++;
+                    atomic_fetch_add(&cq->comp_events, 1);
             }
             lock_give(&cq->lock);
         }
@@ -259,7 +264,7 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq)
         gone = take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
         lock_give(&c->lock);
     }
-    return cq->comp_events - gone;
+    return atomic_load(&cq->comp_events) - gone;
 }
 
 uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t *counter)

@@ -19,7 +19,8 @@ void event_channel_fd_closed(uint32_t channel, int fd);
 /* A completion queue no longer refers to the channel; the caller holds region.lock. */
 void event_channel_put(struct region *r, uint32_t channel);
 
-/* A completion queue that was armed has something; the caller holds cq.lock. */
+/* A completion queue that was armed (and is so no longer) has something. Not under cq.lock: the reader wakes at once and
+ * takes it. But under a lock of the queue pair, so that the completion queue cannot be destroyed meanwhile. */
 void event_completion(struct region *r, struct cq *cq);
 
 /* type: enum ib_uverbs_async_event_type's numbers; counter: of the object, or NULL; object: type << 24 | index. */

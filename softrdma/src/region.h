@@ -105,6 +105,7 @@ struct channel {
     uint32_t used, generation;
     uint32_t context;
     uint32_t proc; /* the one that made it; children have copies of the pipe */
+    int32_t write_fd; /* in that process */
     uint32_t refs; /* CQs */
     uint32_t closed;
     pthread_mutex_t lock; /* held to rewrite the pipe */
@@ -144,7 +145,7 @@ struct cq {
     uint32_t channel, channel_generation;
     uint32_t armed;
     _Atomic uint32_t pending; /* events that the owner's service thread has still to write */
-    uint32_t comp_events;     /* reported */
+    _Atomic uint32_t comp_events; /* reported */
     uint32_t async_events;
     uint64_t user;
     struct queue queue;

@@ -7,6 +7,7 @@
 bool rxe_complete(struct region *r, uint32_t index, const struct ib_uverbs_wc *wc, bool solicited)
 {
     struct cq *cq = &r->cq[index];
+    bool fire;
     uint32_t p;
 
     lock_take(&cq->lock);
@@ -22,8 +23,11 @@ bool rxe_complete(struct region *r, uint32_t index, const struct ib_uverbs_wc *w
     }
     memcpy(rxe_slot(r, &cq->queue, p), wc, sizeof(*wc));
     rxe_set_producer(r, &cq->queue, p + 1);
-    if (cq->armed == CQ_ARMED || (cq->armed == CQ_ARMED_SOLICITED && solicited))
-        event_completion(r, cq);
+    fire = cq->armed == CQ_ARMED || (cq->armed == CQ_ARMED_SOLICITED && solicited);
+    if (fire)
+        cq->armed = CQ_IDLE;
     lock_give(&cq->lock);
+    if (fire)
+        event_completion(r, cq);
     return true;
 }
