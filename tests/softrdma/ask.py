@@ -5,13 +5,14 @@
 
 It runs where it is started: in the kernel VM, or with softrdma loaded.
 """
+
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 HERE = Path(__file__).resolve().parent
 DEVICES = ("rxe0", "rxe1")
@@ -19,15 +20,22 @@ DEVICES = ("rxe0", "rxe1")
 
 def output(command: Sequence[object]) -> str:
     done = subprocess.run(
-        [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=240, text=True, errors="replace", check=False
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        timeout=240,
+        text=True,
+        errors="replace",
+        check=False,
     )
     return done.stdout if done.returncode == 0 else f"{done.stdout}exit status: {done.returncode}\n"
 
 
 def devinfo() -> str:
-    """ibv_devinfo -v as questions and answers; GUIDs come from MAC addresses and vectors from CPUs, so their form alone counts.
+    """ibv_devinfo -v as questions and answers.
 
-    The names of flags stand on lines of their own there; here they are part of what they belong to.
+    GUIDs come from MAC addresses and vectors from CPUs, so their form alone counts. The names of flags stand on lines
+    of their own there; here they are part of what they belong to.
     """
     found = {}
     for device in DEVICES:

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Comparing what two hosts answered, question by question, against a list of the differences that are meant.
 
-Answers are lines `question: answer`. A list of differences holds paragraphs: lines that begin with `#` say why, then each
-question on a line of its own, followed by two indented lines `kernel: answer` and `softrdma: answer`. A difference that is
-not in the list is wrong, and so is a listed one that is not there (any more) in just these words.
+Answers are lines `question: answer`. A list of differences holds paragraphs: lines that begin with `#` say why, then
+each question on a line of its own, followed by two indented lines `kernel: answer` and `softrdma: answer`. A difference
+that is not in the list is wrong, and so is a listed one that is not there (any more) in just these words.
 
     python comparison.py KERNEL_ANSWERS SOFTRDMA_ANSWERS [DIFFERENCES]      prints what is wrong, as paragraphs to list
 """
+
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 NOTHING = "(not answered)"
 
@@ -21,8 +22,8 @@ class Difference(NamedTuple):
     softrdma: str
 
 
-Answers = Dict[str, str]
-Differences = Dict[str, Difference]
+Answers = dict[str, str]
+Differences = dict[str, Difference]
 
 
 def answers(text: str) -> Answers:
@@ -40,7 +41,8 @@ def answers(text: str) -> Answers:
 def read_differences(path: Path) -> Differences:
     """What the list allows; every entry has to stand below a reason."""
     listed: Differences = {}
-    reason, question, said = False, "", {}
+    said: dict[str, str] = {}
+    reason, question = False, ""
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
         where = f"{path.name}:{number}"
         if not line.strip():
@@ -88,7 +90,7 @@ def complaints(kernel: Answers, softrdma: Answers, listed: Differences) -> str:
     return text
 
 
-def main(argv: Optional[List[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     args = argv if argv is not None else sys.argv[1:]
     kernel, softrdma = (answers(Path(name).read_text()) for name in args[:2])
     text = complaints(kernel, softrdma, read_differences(Path(args[2])) if len(args) > 2 else {})

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fixtures of the judges: programs of others, and of ours, that run on softrdma as they would on a machine with a NIC.
 
-These tests start their programs on softrdma by themselves; pytest runs without it. They take minutes where the rest takes
-seconds, so a run of all tests leaves them out: they run when they, or this folder, are named on the command line.
+These tests start their programs on softrdma by themselves; pytest runs without it. They take minutes where the rest
+takes seconds, so a run of all tests leaves them out: they run when they, or this folder, are named on the command line.
 """
+
 from __future__ import annotations
 
 import importlib.util
@@ -11,8 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable
 
 import pytest
 
@@ -23,13 +25,13 @@ from host import Host, compile_program  # noqa: E402
 from sanitizers import SanitizedHost  # noqa: E402
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> "bool | None":
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     named = [Path(str(arg).split("::")[0]).resolve() for arg in config.args]
     here = any(path == HERE or HERE in path.parents for path in named)
     return None if here or not collection_path.name.startswith("test_") else True
 
 
-def library() -> "Path | str":
+def library() -> Path | str:
     """The library to judge, or why there is none."""
     given = os.environ.get("SOFTRDMA_JUDGED_LIBRARY")
     if given:
@@ -75,13 +77,13 @@ def program() -> Program:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> "Callable[..., Path]":
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Builds a program from sources of this folder, once."""
     folder = tmp_path_factory.mktemp("programs")
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler (cc)")
 
-    def build(name: str, *patterns: str, flags: "tuple[str, ...]" = ()) -> Path:
+    def build(name: str, *patterns: str, flags: tuple[str, ...] = ()) -> Path:
         target = folder / name
         sources = [path for pattern in patterns for path in sorted(HERE.glob(pattern))]
         return target if target.exists() else compile_program(target, sources, flags)
@@ -90,7 +92,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> "Callable[..., Path]":
 
 
 @pytest.fixture(scope="session")
-def probe(built: "Callable[..., Path]") -> Path:
+def probe(built: Callable[..., Path]) -> Path:
     return built("probe", "probe/*.c")
 
 
@@ -110,8 +112,26 @@ def sanitized_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not sources or shutil.which("cc") is None:
         pytest.skip("needs softrdma's sources and a C compiler")
     target = tmp_path_factory.mktemp("sanitized") / "libsoftrdma.so"
-    words = ["cc", "-std=gnu11", "-D_GNU_SOURCE", '-DSOFTRDMA_VERSION="sanitized"', "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden"]
-    words += ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-o", str(target), *map(str, sources), "-lpthread", "-ldl"]
+    words = [
+        "cc",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        '-DSOFTRDMA_VERSION="sanitized"',
+        "-O1",
+        "-g",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+    ]
+    words += [
+        "-fsanitize=address,undefined",
+        "-fno-omit-frame-pointer",
+        "-o",
+        str(target),
+        *map(str, sources),
+        "-lpthread",
+        "-ldl",
+    ]
     done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
     return target
@@ -127,4 +147,3 @@ def no_library_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The judges use the installed libibverbs, whatever the rest of the tests are told."""
     monkeypatch.delenv("RDMA_LIBRARY_PATH", raising=False)
     yield
-

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Running programs on the software host: alone, and two that talk to each other."""
+
 from __future__ import annotations
 
 import itertools
@@ -7,11 +8,12 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple
 
-Word = Union[str, Path, int]
+Word = object  # of a command line: a string, a path, a number
 _numbers = itertools.count()
 
 
@@ -28,7 +30,7 @@ class Finished(NamedTuple):
 class Running:
     """A program in a session of its own, so that the whole of it can be ended."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.pid = process.pid
 
@@ -65,18 +67,18 @@ class Running:
 class Host:
     """The library under judgement, and a fabric that nobody else uses."""
 
-    def __init__(self, library: Path, fabric: Optional[str] = None) -> None:
+    def __init__(self, library: Path, fabric: str | None = None) -> None:
         self.library = library
         self.fabric = fabric or f"judge-{os.getpid()}-{next(_numbers)}"
 
-    def env(self, **more: str) -> Dict[str, str]:
+    def env(self, **more: Any) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SOFTRDMA_", "LD_PRELOAD"))}
         before = more.pop("LD_PRELOAD", "")
         env["LD_PRELOAD"] = f"{before}:{self.library}".lstrip(":")
         env["SOFTRDMA_FABRIC"] = self.fabric
         return {**env, **more}
 
-    def start(self, command: Sequence[Word], stdin: bool = False, **env: str) -> Running:
+    def start(self, command: Sequence[Word], stdin: bool = False, **env: Any) -> Running:
         return Running(
             subprocess.Popen(
                 [str(word) for word in command],
@@ -90,12 +92,14 @@ class Host:
             )
         )
 
-    def run(self, command: Sequence[Word], timeout: float = 60, **env: str) -> Finished:
+    def run(self, command: Sequence[Word], timeout: float = 60, **env: Any) -> Finished:
         with ended(self.start(command, **env)) as program:
             return program.finish(timeout)
 
-    def pair(self, server: Sequence[Word], client: Sequence[Word], timeout: float = 60, **env: str) -> "tuple[Finished, Finished]":
-        """Runs a server and, once something listens at TCP port PORT of its command line, a client; both have to end."""
+    def pair(
+        self, server: Sequence[Word], client: Sequence[Word], timeout: float = 60, **env: Any
+    ) -> tuple[Finished, Finished]:
+        """Runs a server and, once something listens at the TCP port of its command line, a client; both have to end."""
         with ended(self.start(server, **env)) as first:
             port = tcp_port(server)
             deadline = time.monotonic() + 20
@@ -146,7 +150,23 @@ def free_port() -> int:
 def compile_program(target: Path, sources: Sequence[Path], flags: Sequence[str] = ()) -> Path:
     """Builds a C program of ours; a test without a compiler is skipped by its fixture, not here."""
     include = sources[0].parent
-    words: List[Any] = ["cc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", f"-I{include}", *flags, "-o", target, *sources, "-libverbs", "-lpthread"]
-    done = subprocess.run([str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    words: list[Any] = [
+        "cc",
+        "-std=gnu11",
+        "-O1",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        f"-I{include}",
+        *flags,
+        "-o",
+        target,
+        *sources,
+        "-libverbs",
+        "-lpthread",
+    ]
+    done = subprocess.run(
+        [str(word) for word in words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
     assert done.returncode == 0, done.stdout
     return target

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Two copies of programs/peer.c, introduced to each other by the test that starts them."""
+
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Any
 
 from host import Host, Running, Word, ended
 
@@ -26,8 +28,13 @@ def go(*programs: Running) -> None:
 
 @contextmanager
 def introduced(
-    host: Host, peer: Path, seconds: float, modes: Sequence[str] = ("work", "work"), wrapper: Sequence[Word] = (), **env: str
-) -> Iterator["tuple[Running, Running]"]:
+    host: Host,
+    peer: Path,
+    seconds: float,
+    modes: Sequence[str] = ("work", "work"),
+    wrapper: Sequence[Word] = (),
+    **env: Any,
+) -> Iterator[tuple[Running, Running]]:
     """Both are connected and wait for the word to go."""
     commands = [[*wrapper, peer, device, str(seconds), mode] for device, mode in enumerate(modes)]
     with ended(host.start(commands[0], stdin=True, **env)) as a, ended(host.start(commands[1], stdin=True, **env)) as b:

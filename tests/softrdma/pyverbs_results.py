@@ -3,6 +3,7 @@
 
 Started by the Python that has pyverbs, with the folder of the suite as first argument and the device as second.
 """
+
 from __future__ import annotations
 
 import os
@@ -50,7 +51,9 @@ def main() -> None:
     from args_parser import parser  # type: ignore[import-not-found]
 
     parser.parse_args()
-    names = sorted(n[:-3] for n in os.listdir(folder) if n.startswith("test_") and n.endswith(".py") and not n.startswith(LEFT_OUT))
+    names = sorted(
+        n[:-3] for n in os.listdir(folder) if n.startswith("test_") and n.endswith(".py") and not n.startswith(LEFT_OUT)
+    )
     suite = unittest.defaultTestLoader.loadTestsFromNames([f"tests.{name}" for name in names])
     suite.run(Lines())
     print("suite: ended", flush=True)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """softrdma beside real kernels: ibv_devinfo, our probe's questions and rdma-core's own tests, answer by answer.
 
-What each kernel answered is kept in kernels/; differences/ lists where softrdma is meant to differ, and why. Whether the
-record is still what such a kernel says is asked of a kernel in the VM, where one is at hand.
+What each kernel answered is kept in kernels/; differences/ lists where softrdma is meant to differ, and why. Whether
+the record is still what such a kernel says is asked of a kernel in the VM, where one is at hand.
 """
+
 from __future__ import annotations
 
 import difflib
@@ -12,7 +13,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional
 
 import pytest
 from comparison import answers, complaints, read_differences
@@ -24,7 +24,7 @@ KERNELS = sorted(folder.name for folder in (HERE / "kernels").iterdir())
 WHAT = ["devinfo", "probe", "pyverbs"]
 
 
-def ask(suite: Path, probe: Path, folder: Path) -> "list[object]":
+def ask(suite: Path, probe: Path, folder: Path) -> list[object]:
     return [sys.executable, HERE / "ask.py", folder, probe, suite]
 
 
@@ -50,12 +50,14 @@ def test_answers_are_those_of_the_kernel_but_for_the_list(asked: Path, kernel: s
 @pytest.fixture(scope="module", params=["RDMA_UML_KERNEL", "RDMA_UML_KERNEL_SECOND"])
 def guest(request: pytest.FixtureRequest, suite: Path, probe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what the kernel that the variable names answers in the VM."""
-    kernel: Optional[str] = os.environ.get(request.param)
+    kernel: str | None = os.environ.get(request.param)
     if not kernel:
         pytest.skip(f"needs a kernel to run in the VM: {request.param} names it (tools/kernel-vm/build makes one)")
     folder = tmp_path_factory.mktemp("kernel")
     command = [RUN_IN_VM, f"--kernel={kernel}", "--timeout=240", f"--write={folder}", "--", *ask(suite, probe, folder)]
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout
     return folder
 

@@ -3,6 +3,7 @@
 
 SOFTRDMA_FUZZ_SECONDS lengthens the runs; a failed run names its seed, which `fuzz SECONDS SEED` takes.
 """
+
 from __future__ import annotations
 
 import os
@@ -16,7 +17,7 @@ SECONDS = os.environ.get("SOFTRDMA_FUZZ_SECONDS", "6")
 
 
 @pytest.fixture(scope="module")
-def fuzz(built: "Callable[..., Path]") -> Path:
+def fuzz(built: Callable[..., Path]) -> Path:
     return built("fuzz", "fuzz/*.c", flags=("-ldl",))
 
 
@@ -35,7 +36,7 @@ def test_garbage_is_refused_under_sanitizers(sanitized: Host, fuzz: Path) -> Non
     run_fuzz(sanitized, fuzz)
 
 
-def test_garbage_harms_no_other_process(host: Host, fuzz: Path, built: "Callable[..., Path]") -> None:
+def test_garbage_harms_no_other_process(host: Host, fuzz: Path, built: Callable[..., Path]) -> None:
     from peers import go, introduced
 
     peer = built("peer", "programs/peer.c", "programs/rig.c")

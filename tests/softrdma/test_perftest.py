@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """perftest's latency and bandwidth programs, each between two processes."""
+
 from __future__ import annotations
 
 from typing import Callable

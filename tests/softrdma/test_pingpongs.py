@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """libibverbs' own examples, each between two processes."""
+
 from __future__ import annotations
 
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 from host import Host, free_port
@@ -10,14 +11,16 @@ from host import Host, free_port
 EVENTS = ["-e"]
 
 
-@pytest.mark.parametrize("options", [[], EVENTS, ["-s", "65536"], [*EVENTS, "-s", "1"]], ids=lambda o: " ".join(o) or "plain")
+@pytest.mark.parametrize(
+    "options", [[], EVENTS, ["-s", "65536"], [*EVENTS, "-s", "1"]], ids=lambda o: " ".join(o) or "plain"
+)
 @pytest.mark.parametrize("name", ["rc", "uc", "srq"])
-def test_two_processes_play(host: Host, program: Callable[[str], str], name: str, options: "list[str]") -> None:
+def test_two_processes_play(host: Host, program: Callable[[str], str], name: str, options: list[str]) -> None:
     play(host, program(f"ibv_{name}_pingpong"), options)
 
 
 @pytest.mark.parametrize("options", [[], EVENTS, ["-s", "1024"]], ids=lambda o: " ".join(o) or "plain")
-def test_two_processes_play_with_datagrams(host: Host, program: Callable[[str], str], options: "list[str]") -> None:
+def test_two_processes_play_with_datagrams(host: Host, program: Callable[[str], str], options: list[str]) -> None:
     play(host, program("ibv_ud_pingpong"), options)
 
 
@@ -35,8 +38,8 @@ def test_one_device_plays_with_itself(host: Host, program: Callable[[str], str])
     play(host, program("ibv_rc_pingpong"), [], devices=("rxe0", "rxe0"))
 
 
-def play(host: Host, name: str, options: "list[str]", devices: "tuple[str, str]" = ("rxe0", "rxe1"), **env: str) -> None:
-    """Sleeping on events is quick on any machine; polling processes on few cores only take turns, so those play fewer rounds."""
+def play(host: Host, name: str, options: list[str], devices: tuple[str, str] = ("rxe0", "rxe1"), **env: Any) -> None:
+    """Sleeping on events is quick on any machine; polling processes on few cores take turns: fewer rounds there."""
     common = ["-p", str(free_port()), "-g", "1", "-n", "500" if "-e" in options else "100", *options]
     server = [name, "-d", devices[0], *common]
     client = [name, "-d", devices[1], *common, "localhost"]

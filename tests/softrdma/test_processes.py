@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Processes that die, and what they leave: nothing, and peers that go on or learn of it."""
+
 from __future__ import annotations
 
 import fcntl
@@ -7,8 +8,9 @@ import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Callable, Iterator
+from typing import Callable
 
 import pytest
 from host import Host, Running
@@ -19,11 +21,11 @@ PLACES = ["/dev/shm", "/tmp", "/var/tmp", "/run", f"/run/user/{os.getuid()}"]
 
 
 @pytest.fixture(scope="module")
-def peer(built: "Callable[..., Path]") -> Path:
+def peer(built: Callable[..., Path]) -> Path:
     return built("peer", "programs/peer.c", "programs/rig.c")
 
 
-def traces() -> "set[str]":
+def traces() -> set[str]:
     """Names in those places that others than the tests may have made."""
     found = set()
     for place in PLACES:
@@ -47,11 +49,11 @@ def held(name: str) -> bool:
         os.close(fd)
 
 
-def sockets(fabric: str) -> "list[str]":
+def sockets(fabric: str) -> list[str]:
     return [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if fabric in line]
 
 
-def library_users(library: Path) -> "set[int]":
+def library_users(library: Path) -> set[int]:
     """Processes that have the library mapped: those of other tests of this machine too."""
     users = set()
     for entry in os.listdir("/proc"):
@@ -97,7 +99,7 @@ def test_two_processes_work_at_each_other(host: Host, peer: Path, spotless: None
 
 
 def test_two_processes_work_without_leave_to_reach_into_each_other(
-    host: Host, peer: Path, built: "Callable[..., Path]", spotless: None
+    host: Host, peer: Path, built: Callable[..., Path], spotless: None
 ) -> None:
     wrapper = built("without_vm", "programs/without_vm.c")
     with introduced(host, peer, 1, wrapper=[wrapper]) as (a, b):
@@ -105,7 +107,7 @@ def test_two_processes_work_without_leave_to_reach_into_each_other(
         both_end(a, b)
 
 
-def test_one_of_two_may_reach_into_the_other(host: Host, peer: Path, built: "Callable[..., Path]") -> None:
+def test_one_of_two_may_reach_into_the_other(host: Host, peer: Path, built: Callable[..., Path]) -> None:
     """A fabric of mixed rights: each side copies as it can."""
     wrapper = built("without_vm", "programs/without_vm.c")
     a = host.start([wrapper, peer, 0, "1"], stdin=True)
@@ -125,7 +127,9 @@ def test_one_of_two_may_reach_into_the_other(host: Host, peer: Path, built: "Cal
 
 @pytest.mark.parametrize("copy", ["process_vm", "agent"])
 @pytest.mark.parametrize("moment", range(5))
-def test_a_peer_that_is_killed_is_retry_exceeded(host: Host, peer: Path, copy: str, moment: int, spotless: None) -> None:
+def test_a_peer_that_is_killed_is_retry_exceeded(
+    host: Host, peer: Path, copy: str, moment: int, spotless: None
+) -> None:
     with introduced(host, peer, 30, SOFTRDMA_COPY=copy) as (a, b):
         go(a, b)
         time.sleep(0.01 + moment * random.random() * 0.1)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The same again, many times: what works by chance does not work thirty times in a row, nor beside others."""
+
 from __future__ import annotations
 
 from pathlib import Path

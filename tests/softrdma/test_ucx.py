@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """UCX, which looks at the device files and at /sys by itself, over its own two verbs transports."""
+
 from __future__ import annotations
 
 from typing import Callable
@@ -9,7 +10,9 @@ from host import Host, free_port
 
 
 @pytest.mark.parametrize("gid", [0, 1])
-@pytest.mark.parametrize("test", ["put_lat", "put_bw", "am_lat", "am_bw", "get -D bcopy", "get -D zcopy -s 4096", "fadd", "cswap"])
+@pytest.mark.parametrize(
+    "test", ["put_lat", "put_bw", "am_lat", "am_bw", "get -D bcopy", "get -D zcopy -s 4096", "fadd", "cswap"]
+)
 def test_rc_verbs(host: Host, program: Callable[[str], str], test: str, gid: int) -> None:
     measure(host, program("ucx_perftest"), "rc_verbs", test, gid)
 

@@ -9,6 +9,7 @@ import benchmark
 import c_units
 import compilers
 import host
+import judges
 import kernel_vm
 import rdma_core
 import sanitizers
@@ -20,6 +21,7 @@ PLACES = [
     Place("c", "the C units, without Python", c_units.run_c),
     Place("plain", "on this machine, without a device", host.run_without_device),
     Place("softrdma", "on the software host", host.run_on_softrdma),
+    Place("judges", "others judge the software host, and it is held beside real kernels", judges.run_judges),
     Place("stub", "on the stub library", host.run_on_stub),
     Place("stubs", "the same with every Python at hand: only when named, for wheel does it too",
           host.run_on_stub_with_all, only_when_named=True),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls by which libibverbs reaches the kernel, seen from the program: mappings are remembered, requests are repeated in
- * mangled form before the real one goes through. The copies answer into memory of their own, so the library is not misled. */
+/* The calls by which libibverbs reaches the kernel, seen from the program: mappings are remembered, requests
+ * are repeated in mangled form before the real one goes through. The copies answer into memory of their own,
+ * so the library is not misled. */
 #define _GNU_SOURCE
 #include "fuzz.h"
 
@@ -66,8 +67,12 @@ static void bytes_mangle(uint8_t *at, size_t length)
         size_t i = chance(length);
         uint64_t value = odd_number();
         switch (chance(3)) {
-        case 0: at[i] ^= 1u << chance(8); break;
-        case 1: at[i] = value; break;
+        case 0:
+            at[i] ^= 1u << chance(8);
+            break;
+        case 1:
+            at[i] = value;
+            break;
         default:
             i &= ~(size_t)3;
             memcpy(at + i, &value, length - i < 4 ? length - i : chance(2) || length - i < 8 ? 4 : 8);
@@ -78,53 +83,85 @@ static void bytes_mangle(uint8_t *at, size_t length)
 static int is_payload(uint64_t at, size_t length)
 {
     uint64_t start = (uintptr_t)payloads;
-    return at >= start && at - start + length <= ATTRS * 2 * PAYLOAD && (at - start) % (2 * PAYLOAD) + length <= PAYLOAD;
+    return at >= start && at - start + length <= ATTRS * 2 * PAYLOAD &&
+           (at - start) % (2 * PAYLOAD) + length <= PAYLOAD;
 }
 
-/* Addresses in requests are where the host reads and writes by right: they stay in memory that is there for it. */
+/* Addresses in requests are where the host reads and writes by right: they stay in memory that is there for
+ * it. */
 static void addresses_tame(const struct ib_uverbs_ioctl_hdr *header, struct ib_uverbs_attr *attr)
 {
     uint8_t *payload = (uint8_t *)(uintptr_t)attr->data;
     uint64_t address = odd_address();
     if (attr->attr_id == 0x1000 && attr->len == sizeof(uint64_t))
-        attr->data = (uintptr_t)(chance(2) ? arena + chance(ARENA_SIZE - 64) : (uint8_t *)0x100); /* modify_srq: where the answer goes */
-    else if (header->object_id == 0 && attr->attr_id == 0 && attr->len >= 24 && is_payload(attr->data, attr->len))
-        memcpy(payload + 8, &address, sizeof(address)); /* reg_mr by a core request: its start (of others: a handle or so) */
+        attr->data = (uintptr_t)(chance(2) ? arena + chance(ARENA_SIZE - 64)
+                                           : (uint8_t *)0x100); /* modify_srq: where the answer goes */
+    else if (header->object_id == 0 && attr->attr_id == 0 && attr->len >= 24 &&
+             is_payload(attr->data, attr->len))
+        memcpy(payload + 8, &address,
+               sizeof(address)); /* reg_mr by a core request: its start (of others: a handle or so) */
 }
 
 static void header_mangle(struct ib_uverbs_ioctl_hdr *header)
 {
     switch (chance(8)) {
-    case 0: header->length = odd_number(); break;
-    case 1: header->num_attrs = chance(2) ? chance(ATTRS) : odd_number(); break;
-    case 2: header->object_id = chance(24); break;
-    case 3: header->method_id = chance(16); break;
-    case 4: header->object_id = odd_number(); break;
-    case 5: header->method_id = odd_number(); break;
-    case 6: header->driver_id = odd_number(); break;
-    default: header->reserved1 = odd_number();
+    case 0:
+        header->length = odd_number();
+        break;
+    case 1:
+        header->num_attrs = chance(2) ? chance(ATTRS) : odd_number();
+        break;
+    case 2:
+        header->object_id = chance(24);
+        break;
+    case 3:
+        header->method_id = chance(16);
+        break;
+    case 4:
+        header->object_id = odd_number();
+        break;
+    case 5:
+        header->method_id = odd_number();
+        break;
+    case 6:
+        header->driver_id = odd_number();
+        break;
+    default:
+        header->reserved1 = odd_number();
     }
 }
 
 static void attr_mangle(struct ib_uverbs_attr *attr)
 {
     switch (chance(7)) {
-    case 0: attr->attr_id = chance(2) ? chance(16) : 0x1000 + chance(2); break;
-    case 1: attr->attr_id = odd_number(); break;
-    case 2: attr->flags = odd_number(); break;
-    case 3: attr->attr_data.reserved = odd_number(); break;
+    case 0:
+        attr->attr_id = chance(2) ? chance(16) : 0x1000 + chance(2);
+        break;
+    case 1:
+        attr->attr_id = odd_number();
+        break;
+    case 2:
+        attr->flags = odd_number();
+        break;
+    case 3:
+        attr->attr_data.reserved = odd_number();
+        break;
     case 4: /* a handle, a number, or a pointer to nowhere */
         attr->data = attr->len <= 8 ? odd_number() : chance(2) ? 0 : 0x10 + chance(4096);
         break;
-    case 5: attr->data_s64 = (int64_t)chance(32); break;
-    default: attr->len = chance(2) ? chance(64) : odd_number();
+    case 5:
+        attr->data_s64 = (int64_t)chance(32);
+        break;
+    default:
+        attr->len = chance(2) ? chance(64) : odd_number();
     }
     /* whatever became of it: a long payload has to lie in memory of ours, or nowhere */
     if (attr->len > 8 && attr->data > 0x2000 && !is_payload(attr->data, 1))
         attr->data = 0x1000;
 }
 
-static void call_mangled(int (*next)(int, unsigned long, ...), int fd, unsigned long request, const struct ib_uverbs_ioctl_hdr *real)
+static void call_mangled(int (*next)(int, unsigned long, ...), int fd, unsigned long request,
+                         const struct ib_uverbs_ioctl_hdr *real)
 {
     static union {
         struct ib_uverbs_ioctl_hdr header;
@@ -138,7 +175,8 @@ static void call_mangled(int (*next)(int, unsigned long, ...), int fd, unsigned 
     for (unsigned i = 0; i < count; i++) {
         struct ib_uverbs_attr *attr = &copy.header.attrs[i];
         if (attr->len > 8 && attr->len <= PAYLOAD) {
-            uint8_t *to = payloads + (2 * i + 1) * PAYLOAD - attr->len; /* ends where the forbidden page begins */
+            uint8_t *to =
+                payloads + (2 * i + 1) * PAYLOAD - attr->len; /* ends where the forbidden page begins */
             memcpy(to, (void *)(uintptr_t)attr->data, attr->len);
             attr->data = (uintptr_t)to;
             if (chance(2))

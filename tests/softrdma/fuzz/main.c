@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz SECONDS [SEED]: rounds of making objects with mangled calls in between, spoiling their queues, and destroying them. */
+/* fuzz SECONDS [SEED]: rounds of making objects with mangled calls in between, spoiling their queues, and
+ * destroying them. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -32,12 +33,18 @@ uint64_t odd_number(void)
 {
     uint64_t any = (uint64_t)chance(UINT32_MAX) << 32 | chance(UINT32_MAX);
     switch (chance(6)) {
-    case 0: return 0;
-    case 1: return -1 - (uint64_t)chance(16);
-    case 2: return 1ull << chance(64);
-    case 3: return (1ull << chance(64)) - 1;
-    case 4: return chance(70000);
-    default: return any;
+    case 0:
+        return 0;
+    case 1:
+        return -1 - (uint64_t)chance(16);
+    case 2:
+        return 1ull << chance(64);
+    case 3:
+        return (1ull << chance(64)) - 1;
+    case 4:
+        return chance(70000);
+    default:
+        return any;
     }
 }
 
@@ -69,12 +76,18 @@ void walls_check(void)
 uint64_t odd_address(void)
 {
     switch (chance(8)) {
-    case 0: return (uintptr_t)arena + ARENA_SIZE - chance(64);
-    case 1: return (uintptr_t)arena - chance(64);
-    case 2: return (uintptr_t)arena + ARENA_SIZE + chance(WALL);
-    case 3: return (uintptr_t)read_only + chance(4096);
-    case 4: return chance(2) ? chance(65536) : UINT64_MAX - chance(65536);
-    default: return (uintptr_t)arena + chance(ARENA_SIZE);
+    case 0:
+        return (uintptr_t)arena + ARENA_SIZE - chance(64);
+    case 1:
+        return (uintptr_t)arena - chance(64);
+    case 2:
+        return (uintptr_t)arena + ARENA_SIZE + chance(WALL);
+    case 3:
+        return (uintptr_t)read_only + chance(4096);
+    case 4:
+        return chance(2) ? chance(65536) : UINT64_MAX - chance(65536);
+    default:
+        return (uintptr_t)arena + chance(ARENA_SIZE);
     }
 }
 
@@ -95,17 +108,25 @@ static void connect_one(struct world *w, struct ibv_qp *qp, struct ibv_qp *peer,
 {
     bool rc = qp->qp_type == IBV_QPT_RC, ud = qp->qp_type == IBV_QPT_UD;
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 15, .qkey = 0x1234};
-    ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    ibv_modify_qp(qp, &a,
+                  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
                              .path_mtu = 1 + chance(5),
                              .dest_qp_num = peer->qp_num,
                              .max_dest_rd_atomic = 4,
                              .min_rnr_timer = 1,
-                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = w->gid[!side], .sgid_index = 1, .hop_limit = 64}}};
-    int mask = ud ? IBV_QP_STATE : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+                             .ah_attr = {.is_global = 1,
+                                         .port_num = 1,
+                                         .grh = {.dgid = w->gid[!side], .sgid_index = 1, .hop_limit = 64}}};
+    int mask =
+        ud ? IBV_QP_STATE : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
     ibv_modify_qp(qp, &a, mask | (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
-    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = 4};
-    ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
+    a = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = 4};
+    ibv_modify_qp(
+        qp, &a,
+        IBV_QP_STATE | IBV_QP_SQ_PSN |
+            (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
 }
 
 static void objects_make(struct world *w)
@@ -122,15 +143,17 @@ static void objects_make(struct world *w)
     struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1 + chance(20), .max_sge = 1 + chance(4)}};
     w->srq = ibv_create_srq(w->pd[1], &srq);
     w->mw = ibv_alloc_mw(w->pd[0], 1 + chance(2));
-    struct ibv_ah_attr ah = {.port_num = 1, .is_global = 1, .grh = {.dgid = w->gid[1], .sgid_index = 1, .hop_limit = 64}};
+    struct ibv_ah_attr ah = {
+        .port_num = 1, .is_global = 1, .grh = {.dgid = w->gid[1], .sgid_index = 1, .hop_limit = 64}};
     w->ah = ibv_create_ah(w->pd[0], &ah);
     for (int i = 0; i < PAIRS; i++) {
         for (int side = 0; side < 2; side++) {
-            struct ibv_qp_init_attr attr = {.send_cq = w->cq[side],
-                                            .recv_cq = w->cq[side],
-                                            .srq = side && chance(2) ? w->srq : NULL,
-                                            .cap = {1 + chance(20), 1 + chance(20), chance(5), chance(5), chance(200)},
-                                            .qp_type = types[i]};
+            struct ibv_qp_init_attr attr = {
+                .send_cq = w->cq[side],
+                .recv_cq = w->cq[side],
+                .srq = side && chance(2) ? w->srq : NULL,
+                .cap = {1 + chance(20), 1 + chance(20), chance(5), chance(5), chance(200)},
+                .qp_type = types[i]};
             w->qp[i][side] = ibv_create_qp(w->pd[side], &attr);
         }
         for (int side = 0; side < 2; side++)
@@ -163,7 +186,8 @@ static void objects_destroy(struct world *w)
     }
 }
 
-/* What a program does with its objects while somebody spoils their queues; nothing here reads a queue in user space. */
+/* What a program does with its objects while somebody spoils their queues; nothing here reads a queue in user
+ * space. */
 static void objects_use(struct world *w)
 {
     struct ibv_qp_attr attr = {.qp_state = chance(7)};
@@ -289,6 +313,7 @@ int main(int argc, char **argv)
         }
         contexts_close(&w);
     }
-    printf("%lu rounds, %lu mangled calls of which %lu were accepted\n", rounds, mangled_calls, accepted_calls);
+    printf("%lu rounds, %lu mangled calls of which %lu were accepted\n", rounds, mangled_calls,
+           accepted_calls);
     return 0;
 }

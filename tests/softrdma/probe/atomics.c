@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Atomic operations: values before and after, addresses, lengths, and that two QPs do not lose each other's additions. */
+/* Atomic operations: values before and after, addresses, lengths, and that two QPs do not lose each other's
+ * additions. */
 #include "probe.h"
 
 #include <errno.h>
 #include <string.h>
 
-static void ask_value(const char *question, enum ibv_wr_opcode opcode, uint64_t start, uint64_t compare_add, uint64_t swap)
+static void ask_value(const char *question, enum ibv_wr_opcode opcode, uint64_t start, uint64_t compare_add,
+                      uint64_t swap)
 {
     struct pair p;
     pair_open(&p, &usual);
@@ -79,7 +81,8 @@ static void ask_together(void)
     struct pair p, q;
     pair_open(&p, &usual);
     pair_open(&q, &usual);
-    struct work w[2] = {work_atomic(&p.a, &p.b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0), work_atomic(&q.a, &p.b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0)};
+    struct work w[2] = {work_atomic(&p.a, &p.b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0),
+                        work_atomic(&q.a, &p.b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0)};
     struct side *sides[2] = {&p.a, &q.a};
     struct ibv_wc wc;
     int done = 0;

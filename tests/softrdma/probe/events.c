@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion channels and async events: when one comes, how many, what destroying does with those that nobody read. */
+/* Completion channels and async events: when one comes, how many, what destroying does with those that nobody
+ * read. */
 #include "probe.h"
 
 #include <errno.h>
@@ -153,7 +154,8 @@ static void ask_unread(void)
     p.b.qp = NULL;
     struct ibv_cq *cq = p.b.recv_cq;
     fact_errno("events", "destroy_cq with an unread event", ERRNO_OF_INT(ibv_destroy_cq(cq)));
-    fact("events", "and the channel afterwards", "%s", waits(p.b.channel, 10) ? "still has an event" : "is empty");
+    fact("events", "and the channel afterwards", "%s",
+         waits(p.b.channel, 10) ? "still has an event" : "is empty");
     alarm(0);
     p.b.recv_cq = ibv_create_cq(p.b.ctx, 3, NULL, p.b.channel, 0);
     pair_close(&p);
@@ -184,7 +186,8 @@ static void ask_unread(void)
     alarm(20);
     fact_errno("events", "destroy_qp with an unread async event", ERRNO_OF_INT(ibv_destroy_qp(p.a.qp)));
     p.a.qp = NULL;
-    fact("events", "and the async queue afterwards", "%s", ibv_get_async_event(contexts[0], &event) ? "is empty" : "still has an event");
+    fact("events", "and the async queue afterwards", "%s",
+         ibv_get_async_event(contexts[0], &event) ? "is empty" : "still has an event");
     alarm(0);
     pair_close(&p);
 }
@@ -197,7 +200,8 @@ static void ask_reads(void)
     pair_open(&p, &how);
     uint64_t words[4];
     fcntl(p.b.channel->fd, F_SETFL, fcntl(p.b.channel->fd, F_GETFL) | O_NONBLOCK);
-    fact("events", "read of an empty channel", "%s", errno_name(ERRNO_OF_INT(read(p.b.channel->fd, words, 8))));
+    fact("events", "read of an empty channel", "%s",
+         errno_name(ERRNO_OF_INT(read(p.b.channel->fd, words, 8))));
     ibv_req_notify_cq(p.b.recv_cq, 0);
     ibv_req_notify_cq(p.b.send_cq, 0);
     message(&p, 0);
@@ -209,7 +213,9 @@ static void ask_reads(void)
                }));
     int got = read(p.b.channel->fd, words, sizeof(words));
     fact("events", "read of 32 bytes with two events there", "%d", got);
-    fact("events", "the word read", "%s", words[0] == (uintptr_t)p.b.recv_cq || words[0] == (uintptr_t)p.b.send_cq ? "a CQ" : "something else");
+    fact("events", "the word read", "%s",
+         words[0] == (uintptr_t)p.b.recv_cq || words[0] == (uintptr_t)p.b.send_cq ? "a CQ"
+                                                                                  : "something else");
     for (int left = 2 - got / 8; left > 0; left--)
         got = read(p.b.channel->fd, words, 8);
     /* libibverbs was not told: acknowledge by hand what was read past it */
@@ -218,7 +224,8 @@ static void ask_reads(void)
     pair_close(&p);
 
     struct ibv_comp_channel *channel = ibv_create_comp_channel(contexts[0]);
-    fact("events", "flags of a channel", "%s", fcntl(channel->fd, F_GETFD) & FD_CLOEXEC ? "close on exec" : "inherited by exec");
+    fact("events", "flags of a channel", "%s",
+         fcntl(channel->fd, F_GETFD) & FD_CLOEXEC ? "close on exec" : "inherited by exec");
     fact_errno("events", "destroy_comp_channel", ERRNO_OF_INT(ibv_destroy_comp_channel(channel)));
 }
 
@@ -239,14 +246,18 @@ static void ask_async(void)
         ours = ours && event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == p.a.send_cq;
         ibv_ack_async_event(&event);
     }
-    fact("events", "four completions in a CQ of one", "%d events, %s", count, ours ? "all CQ_ERR of that CQ" : "others");
+    fact("events", "four completions in a CQ of one", "%d events, %s", count,
+         ours ? "all CQ_ERR of that CQ" : "others");
     pair_close(&p);
 
     pair_open(&p, &usual);
     side_to(&p.a, IBV_QPS_SQD);
     pause_ms(20);
     int got = ibv_get_async_event(contexts[0], &event);
-    fact("events", "SQ drained", "%s", got ? "no event" : event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == p.a.qp ? "event of that QP" : "another");
+    fact("events", "SQ drained", "%s",
+         got                                                                      ? "no event"
+         : event.event_type == IBV_EVENT_SQ_DRAINED && event.element.qp == p.a.qp ? "event of that QP"
+                                                                                  : "another");
     if (!got)
         ibv_ack_async_event(&event);
     pair_close(&p);

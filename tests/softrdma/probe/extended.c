@@ -17,8 +17,10 @@ static void ask_cq_ex(void)
         {"timestamps", {.cqe = 10, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP}},
         {"VLAN", {.cqe = 10, .wc_flags = IBV_WC_EX_WITH_CVLAN}},
         {"flow tag", {.cqe = 10, .wc_flags = IBV_WC_EX_WITH_FLOW_TAG}},
-        {"single threaded", {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED}},
-        {"ignore overrun", {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN}},
+        {"single threaded",
+         {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED}},
+        {"ignore overrun",
+         {.cqe = 10, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN}},
         {"unknown mask", {.cqe = 10, .comp_mask = 1 << 10}},
         {"too large", {.cqe = 40000}},
     };
@@ -67,8 +69,9 @@ static void ask_create(void)
         uint64_t ops;
     } wishes[] = {
         {"RC all known operations", IBV_QPT_RC,
-         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-             IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
+         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+             IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+             IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW |
              IBV_QP_EX_WITH_SEND_WITH_INV},
         {"RC with TSO", IBV_QPT_RC, IBV_QP_EX_WITH_TSO},
         {"UC with READ", IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ},
@@ -98,7 +101,13 @@ static void ask_create(void)
         ibv_destroy_cq(cq);
     }
     struct ibv_cq *cq = ibv_create_cq(contexts[0], 10, NULL, NULL, 0);
-    struct ibv_qp_init_attr_ex init = {.send_cq = cq, .recv_cq = cq, .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS, .pd = pds[0], .create_flags = IBV_QP_CREATE_SCATTER_FCS};
+    struct ibv_qp_init_attr_ex init = {.send_cq = cq,
+                                       .recv_cq = cq,
+                                       .cap = {4, 4, 1, 1, 0},
+                                       .qp_type = IBV_QPT_RC,
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+                                       .pd = pds[0],
+                                       .create_flags = IBV_QP_CREATE_SCATTER_FCS};
     errno = 0;
     struct ibv_qp *qp = ibv_create_qp_ex(contexts[0], &init);
     fact_errno("extended", "create_qp_ex with a create flag", qp ? 0 : errno);
@@ -113,7 +122,9 @@ static void ask_wr(void)
     struct setup how = usual;
     how.unconnected = true;
     pair_open(&p, &how);
-    struct ibv_qp_ex *qp = exchange(&p, &how, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+    struct ibv_qp_ex *qp = exchange(&p, &how,
+                                    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                        IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
     if (!qp) {
         fact_errno("extended", "wr_*", errno);
         pair_close(&p);
@@ -223,7 +234,10 @@ static void ask_poll_ex(void)
         pair_close(&p);
         return;
     }
-    struct ibv_qp_init_attr init = {.send_cq = p.b.send_cq, .recv_cq = ibv_cq_ex_to_cq(cq), .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr init = {.send_cq = p.b.send_cq,
+                                    .recv_cq = ibv_cq_ex_to_cq(cq),
+                                    .cap = {4, 4, 1, 1, 0},
+                                    .qp_type = IBV_QPT_RC};
     ibv_destroy_qp(p.b.qp);
     p.b.qp = ibv_create_qp(p.b.pd, &init);
     side_init(&p.b, &usual, QP_ACCESS);
@@ -246,11 +260,12 @@ static void ask_poll_ex(void)
     fact_add(" %s", errno_name(err));
     for (int i = 0; !err && i < 3; i++) {
         unsigned flags = ibv_wc_read_wc_flags(cq);
-        fact_add(" [%d %s %s %u flags %x", (int)cq->wr_id, status_name(cq->status), ibv_wc_read_opcode(cq) == IBV_WC_RECV ? "RECV" : "other",
-                 ibv_wc_read_byte_len(cq), flags);
+        fact_add(" [%d %s %s %u flags %x", (int)cq->wr_id, status_name(cq->status),
+                 ibv_wc_read_opcode(cq) == IBV_WC_RECV ? "RECV" : "other", ibv_wc_read_byte_len(cq), flags);
         if (flags & IBV_WC_WITH_IMM)
             fact_add(" imm %x", be32toh(ibv_wc_read_imm_data(cq)));
-        fact_add(" qp %s src %x]", ibv_wc_read_qp_num(cq) == p.b.qp->qp_num ? "own" : "other", ibv_wc_read_src_qp(cq));
+        fact_add(" qp %s src %x]", ibv_wc_read_qp_num(cq) == p.b.qp->qp_num ? "own" : "other",
+                 ibv_wc_read_src_qp(cq));
         if (i == 1)
             break; /* older providers go wrong at the end of the queue */
         err = ibv_next_poll(cq);

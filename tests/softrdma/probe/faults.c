@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable connections when something is wrong: which side learns of it, with which status, and what becomes of the queues. */
+/* Reliable connections when something is wrong: which side learns of it, with which status, and what becomes
+ * of the queues. */
 #include "probe.h"
 
 #include <errno.h>
@@ -80,13 +81,19 @@ static void read_nothing_far_key(struct pair *p)
     w.wr.wr.rdma.rkey = 0;
     work_post(&p->a, &w);
 }
-static void write_plain(struct pair *p) { send_simple(&p->a, &p->b, IBV_WR_RDMA_WRITE, 8, 1); }
+static void write_plain(struct pair *p)
+{
+    send_simple(&p->a, &p->b, IBV_WR_RDMA_WRITE, 8, 1);
+}
 static void write_with_receives(struct pair *p)
 {
     recv_post(&p->b, 101, 8);
     send_simple(&p->a, &p->b, IBV_WR_RDMA_WRITE, 8, 1);
 }
-static void read_plain(struct pair *p) { send_simple(&p->a, &p->b, IBV_WR_RDMA_READ, 8, 1); }
+static void read_plain(struct pair *p)
+{
+    send_simple(&p->a, &p->b, IBV_WR_RDMA_READ, 8, 1);
+}
 static void atomic_plain(struct pair *p)
 {
     struct work w = work_atomic(&p->a, &p->b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
@@ -191,7 +198,10 @@ static void send_invalidating_nothing(struct pair *p)
     w.wr.invalidate_rkey = 0x12300;
     work_post(&p->a, &w);
 }
-static void unknown_opcode(struct pair *p) { send_simple(&p->a, &p->b, 60, 8, 1); }
+static void unknown_opcode(struct pair *p)
+{
+    send_simple(&p->a, &p->b, 60, 8, 1);
+}
 static void both_directions(struct pair *p)
 {
     send_simple(&p->b, &p->a, IBV_WR_RDMA_WRITE, 8, 7);
@@ -207,18 +217,54 @@ static void write_then_error(struct pair *p)
     send_simple(&p->a, &p->b, IBV_WR_RDMA_WRITE, 8, 4);
 }
 
-static void without_remote_write(struct setup *how) { how->b_qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC; }
-static void without_remote_read(struct setup *how) { how->b_qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE; }
-static void without_rights(struct setup *how) { how->b_qp_access = 0; }
-static void mr_without_write(struct setup *how) { how->b_mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ; }
-static void mr_without_read(struct setup *how) { how->b_mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE; }
-static void mr_without_atomic(struct setup *how) { how->b_mr_access = ALL_ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC; }
-static void local_mr_read_only(struct setup *how) { how->a_mr_access = 0; }
-static void receive_mr_read_only(struct setup *how) { how->b_mr_access = IBV_ACCESS_REMOTE_READ; }
-static void no_dest_rd_atomic(struct setup *how) { how->dest_rd_atomic = 0; }
-static void no_rd_atomic(struct setup *how) { how->rd_atomic = 0; }
-static void small_send_cq(struct setup *how) { how->a_cqe = 3; }
-static void small_recv_cq(struct setup *how) { how->b_cqe = 3; }
+static void without_remote_write(struct setup *how)
+{
+    how->b_qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+}
+static void without_remote_read(struct setup *how)
+{
+    how->b_qp_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+}
+static void without_rights(struct setup *how)
+{
+    how->b_qp_access = 0;
+}
+static void mr_without_write(struct setup *how)
+{
+    how->b_mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+}
+static void mr_without_read(struct setup *how)
+{
+    how->b_mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+}
+static void mr_without_atomic(struct setup *how)
+{
+    how->b_mr_access = ALL_ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC;
+}
+static void local_mr_read_only(struct setup *how)
+{
+    how->a_mr_access = 0;
+}
+static void receive_mr_read_only(struct setup *how)
+{
+    how->b_mr_access = IBV_ACCESS_REMOTE_READ;
+}
+static void no_dest_rd_atomic(struct setup *how)
+{
+    how->dest_rd_atomic = 0;
+}
+static void no_rd_atomic(struct setup *how)
+{
+    how->rd_atomic = 0;
+}
+static void small_send_cq(struct setup *how)
+{
+    how->a_cqe = 3;
+}
+static void small_recv_cq(struct setup *how)
+{
+    how->b_cqe = 3;
+}
 
 static const struct fault faults[] = {
     {"WRITE x3 with an unknown rkey", NULL, write_far_key, 3, 1},
@@ -279,7 +325,8 @@ static void ask_fault(const struct fault *f)
     pair_close(&p);
 }
 
-/* A QP in ERR discards what comes, and flushes what is posted; after RESET it is as new (states/write after ERR). */
+/* A QP in ERR discards what comes, and flushes what is posted; after RESET it is as new (states/write after
+ * ERR). */
 static void ask_flush_order(void)
 {
     struct pair p;

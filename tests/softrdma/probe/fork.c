@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork: what a child can do with the contexts that it inherited, and that the end of either side does not harm the other.
+/* fork: what a child can do with the contexts that it inherited, and that the end of either side does not
+ * harm the other.
  *
- * The child's facts come over a pipe, so that one process prints. Registered memory of the parent is left alone in the child. */
+ * The child's facts come over a pipe, so that one process prints. Registered memory of the parent is left
+ * alone in the child. */
 #include "probe.h"
 
 #include <errno.h>
@@ -10,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A new pair on the inherited contexts, and eight bytes over it: what the child (or the parent) can do from here. */
+/* A new pair on the inherited contexts, and eight bytes over it: what the child (or the parent) can do from
+ * here. */
 static int pair_works(void)
 {
     struct pair p;
@@ -34,12 +37,18 @@ static const char *outcome(int status)
     if (WIFSIGNALED(status))
         return strsignal(WTERMSIG(status));
     switch (WEXITSTATUS(status)) {
-    case 0: return "no completion";
-    case 1: return "bytes arrived";
-    case 2: return "error completion";
-    case 3: return "wrong bytes";
-    case 42: return "refused";
-    case 43: return "post_send refused";
+    case 0:
+        return "no completion";
+    case 1:
+        return "bytes arrived";
+    case 2:
+        return "error completion";
+    case 3:
+        return "wrong bytes";
+    case 42:
+        return "refused";
+    case 43:
+        return "post_send refused";
     }
     return "ended otherwise";
 }
@@ -127,7 +136,8 @@ void ask_fork(void)
     send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 3);
     pair_watch(&p, 1, 0, 300);
     fact_end();
-    fact("fork", "new QPs of the parent after the child was killed", "%s", pair_works() == 1 ? "bytes arrived" : "fail");
+    fact("fork", "new QPs of the parent after the child was killed", "%s",
+         pair_works() == 1 ? "bytes arrived" : "fail");
 
     fact("fork", "destroy_qp of the parent's QP in the child", "%s", child_outcome(child_destroys));
     fact("fork", "then destroy_qp in the parent", "%s", errno_name(ERRNO_OF_INT(ibv_destroy_qp(p.a.qp))));
@@ -155,5 +165,8 @@ void ask_fork(void)
     if (read(results[0], &answer, 1) != 1)
         answer = 99;
     close(results[0]);
-    fact("fork", "new QPs of a grandchild whose parent has gone", "%s", answer == 1 ? "bytes arrived" : answer == 43 ? "post_send refused" : "fail");
+    fact("fork", "new QPs of a grandchild whose parent has gone", "%s",
+         answer == 1    ? "bytes arrived"
+         : answer == 43 ? "post_send refused"
+                        : "fail");
 }

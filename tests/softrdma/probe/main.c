@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* probe [-g GID_INDEX] [-d PREFIX] [TOPIC...]: asks all topics, or those named, between the first two devices whose names begin with PREFIX (rxe). */
+/* probe [-g GID_INDEX] [-d PREFIX] [TOPIC...]: asks all topics, or those named, between the first two devices
+ * whose names begin with PREFIX (rxe). */
 #include "probe.h"
 
 #include <errno.h>
@@ -13,9 +14,12 @@ static const struct topic {
     const char *name;
     void (*ask)(void);
 } topics[] = {
-    {"limits", ask_limits},   {"memory", ask_memory},       {"refusals", ask_refusals}, {"states", ask_states}, {"rc", ask_rc},
-    {"faults", ask_faults},   {"retry", ask_retry},         {"uc", ask_uc},             {"ud", ask_ud},         {"multicast", ask_multicast},
-    {"srq", ask_srq},         {"events", ask_events},       {"windows", ask_windows},   {"atomics", ask_atomics}, {"extended", ask_extended}, {"fork", ask_fork},
+    {"limits", ask_limits},       {"memory", ask_memory},   {"refusals", ask_refusals},
+    {"states", ask_states},       {"rc", ask_rc},           {"faults", ask_faults},
+    {"retry", ask_retry},         {"uc", ask_uc},           {"ud", ask_ud},
+    {"multicast", ask_multicast}, {"srq", ask_srq},         {"events", ask_events},
+    {"windows", ask_windows},     {"atomics", ask_atomics}, {"extended", ask_extended},
+    {"fork", ask_fork},
 };
 
 static void open_devices(const char *names)

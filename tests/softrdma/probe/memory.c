@@ -73,8 +73,10 @@ static void ask_registrations(void)
     ask_iova("reg_mr_iova 0", mem, 0);
     ask_iova("reg_mr_iova that wraps", mem, -PAGE);
 
-    struct ibv_mr *one = ibv_reg_mr(pds[0], mem, 100, ALL_ACCESS), *two = ibv_reg_mr(pds[0], mem, 100, ALL_ACCESS);
-    fact("memory", "the same bytes twice", "%s", one && two && one->lkey != two->lkey ? "two keys" : "refused or one key");
+    struct ibv_mr *one = ibv_reg_mr(pds[0], mem, 100, ALL_ACCESS),
+                  *two = ibv_reg_mr(pds[0], mem, 100, ALL_ACCESS);
+    fact("memory", "the same bytes twice", "%s",
+         one && two && one->lkey != two->lkey ? "two keys" : "refused or one key");
     ibv_dereg_mr(one);
     ibv_dereg_mr(two);
     munmap(mem, 16 * PAGE);
@@ -107,8 +109,8 @@ static void ask_iova_traffic(void)
     ibv_dereg_mr(mr);
 }
 
-/* The kernel pins pages: what happens to a mapping afterwards does not take them from the device. What lands in a page that
- * nobody can see any more is no fact; that the request completes, and how, is. */
+/* The kernel pins pages: what happens to a mapping afterwards does not take them from the device. What lands
+ * in a page that nobody can see any more is no fact; that the request completes, and how, is. */
 static void ask_unmapped(void)
 {
     struct pair p;

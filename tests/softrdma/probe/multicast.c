@@ -11,8 +11,9 @@
 /* ff12::1234 as a GID: link-local scope, so it needs no route. */
 static const union ibv_gid group = {.raw = {0xff, 0x12, [14] = 0x12, [15] = 0x34}};
 
-/* Soft-RoCE hears a group only where the host's IP layer is a member of it too (librdmacm sees to that in real life); a host without
- * that network interface is not asked. Returns a socket that holds the membership, or -1. */
+/* Soft-RoCE hears a group only where the host's IP layer is a member of it too (librdmacm sees to that in
+ * real life); a host without that network interface is not asked. Returns a socket that holds the membership,
+ * or -1. */
 static int host_joins(struct ibv_context *ctx)
 {
     struct ibv_gid_entry entry;
@@ -52,7 +53,8 @@ static void ask_attach(struct pair *p)
 
 static void ask_delivery(struct pair *p)
 {
-    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh = {.dgid = group, .sgid_index = 0, .hop_limit = 1}};
+    struct ibv_ah_attr attr = {
+        .port_num = 1, .is_global = 1, .grh = {.dgid = group, .sgid_index = 0, .hop_limit = 1}};
     errno = 0;
     struct ibv_ah *ah = ibv_create_ah(pds[0], &attr);
     fact_errno("multicast", "create_ah of a group", ah ? 0 : errno);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reliable connections when all goes well: what each operation moves and reports, order, lists, inline data, PSNs, loopback. */
+/* Reliable connections when all goes well: what each operation moves and reports, order, lists, inline data,
+ * PSNs, loopback. */
 #include "probe.h"
 
 #include <errno.h>
@@ -17,12 +18,11 @@ static void ask_operations(void)
         const char *name;
         enum ibv_wr_opcode opcode;
         bool receive;
-        size_t source, target; /* offsets in the buffers between which the bytes move, from a to b, except for a READ */
+        size_t source,
+            target; /* offsets in the buffers between which the bytes move, from a to b, except for a READ */
     } ops[] = {
-        {"WRITE", IBV_WR_RDMA_WRITE, false, 0, 0},
-        {"WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM, true, 0, 0},
-        {"SEND", IBV_WR_SEND, true, 0, LANDING},
-        {"SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM, true, 0, LANDING},
+        {"WRITE", IBV_WR_RDMA_WRITE, false, 0, 0}, {"WRITE_WITH_IMM", IBV_WR_RDMA_WRITE_WITH_IMM, true, 0, 0},
+        {"SEND", IBV_WR_SEND, true, 0, LANDING},   {"SEND_WITH_IMM", IBV_WR_SEND_WITH_IMM, true, 0, LANDING},
         {"READ", IBV_WR_RDMA_READ, false, 0, 0},
     };
     static const uint32_t lengths[] = {0, 1, 8, 1024, 1025, 5000, 32768};
@@ -31,14 +31,16 @@ static void ask_operations(void)
             struct pair p;
             pair_open(&p, &usual);
             bool read = ops[o].opcode == IBV_WR_RDMA_READ;
-            uint8_t *from = (read ? p.b.buf : p.a.buf) + ops[o].source, *to = (read ? p.a.buf : p.b.buf) + ops[o].target;
+            uint8_t *from = (read ? p.b.buf : p.a.buf) + ops[o].source,
+                    *to = (read ? p.a.buf : p.b.buf) + ops[o].target;
             fill(from, lengths[i]);
             if (ops[o].receive)
                 recv_post(&p.b, 101, 32768);
             fact_begin("rc", "%s of %u", ops[o].name, lengths[i]);
             send_simple(&p.a, &p.b, ops[o].opcode, lengths[i], 1);
             pair_watch(&p, 1, ops[o].receive, 1000);
-            fact_add(" bytes %s, next byte %d", memcmp(from, to, lengths[i]) ? "differ" : "arrived", lengths[i] < 32768 ? to[lengths[i]] : 0);
+            fact_add(" bytes %s, next byte %d", memcmp(from, to, lengths[i]) ? "differ" : "arrived",
+                     lengths[i] < 32768 ? to[lengths[i]] : 0);
             fact_end();
             pair_close(&p);
         }
@@ -52,11 +54,14 @@ static void ask_pieces(void)
     struct ibv_send_wr *bad;
     struct ibv_recv_wr *bad_recv;
     fill(p.a.buf, 4096);
-    struct ibv_sge gather[2] = {{(uintptr_t)p.a.buf, 100, p.a.mr->lkey}, {(uintptr_t)p.a.buf + 1000, 3000, p.a.mr->lkey}};
-    struct ibv_sge scatter[2] = {{(uintptr_t)p.b.buf + 5000, 1500, p.b.mr->lkey}, {(uintptr_t)p.b.buf + 20000, 4000, p.b.mr->lkey}};
+    struct ibv_sge gather[2] = {{(uintptr_t)p.a.buf, 100, p.a.mr->lkey},
+                                {(uintptr_t)p.a.buf + 1000, 3000, p.a.mr->lkey}};
+    struct ibv_sge scatter[2] = {{(uintptr_t)p.b.buf + 5000, 1500, p.b.mr->lkey},
+                                 {(uintptr_t)p.b.buf + 20000, 4000, p.b.mr->lkey}};
     struct ibv_recv_wr recv = {.wr_id = 101, .sg_list = scatter, .num_sge = 2};
     ibv_post_recv(p.b.qp, &recv, &bad_recv);
-    struct ibv_send_wr send = {.wr_id = 1, .sg_list = gather, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr send = {
+        .wr_id = 1, .sg_list = gather, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
     fact_begin("rc", "SEND of 100+3000 bytes into 1500+4000");
     ibv_post_send(p.a.qp, &send, &bad);
     pair_watch(&p, 1, 1, 500);
@@ -131,7 +136,10 @@ static void ask_lists(void)
 
     struct ibv_recv_wr recv[3], *bad_recv = NULL;
     for (int i = 0; i < 3; i++)
-        recv[i] = (struct ibv_recv_wr){.wr_id = 100 + i, .sg_list = &w[0].sge, .num_sge = i == 1 ? 3 : 1, .next = i < 2 ? &recv[i + 1] : NULL};
+        recv[i] = (struct ibv_recv_wr){.wr_id = 100 + i,
+                                       .sg_list = &w[0].sge,
+                                       .num_sge = i == 1 ? 3 : 1,
+                                       .next = i < 2 ? &recv[i + 1] : NULL};
     fact_begin("rc", "list of receives whose second is refused");
     fact_add(" %s", errno_name(ibv_post_recv(p.a.qp, recv, &bad_recv)));
     fact_add(" bad %ld", bad_recv ? (long)bad_recv->wr_id : -1);
@@ -175,7 +183,8 @@ static void ask_numbers(void)
     static const uint32_t lengths[] = {0, 1, 1024, 1025};
     struct ibv_wc wc;
     for (int i = 0; i < 6; i++) {
-        struct work w = i < 4 ? work_make(&p.a, &p.b, IBV_WR_RDMA_WRITE, lengths[i], 1) : work_make(&p.a, &p.b, IBV_WR_RDMA_READ, 3000, 1);
+        struct work w = i < 4 ? work_make(&p.a, &p.b, IBV_WR_RDMA_WRITE, lengths[i], 1)
+                              : work_make(&p.a, &p.b, IBV_WR_RDMA_READ, 3000, 1);
         if (i == 5)
             w = work_atomic(&p.a, &p.b, IBV_WR_ATOMIC_FETCH_AND_ADD, 1, 0);
         work_post(&p.a, &w);
@@ -252,12 +261,16 @@ static void ask_fields(void)
     pause_ms(20);
     memset(&wc, 0xee, sizeof(wc));
     ibv_poll_cq(p.b.recv_cq, 1, &wc);
-    fact("rc", "other fields of a receive completion", "qp_num %s src_qp %x slid %u sl %u path %u pkey %u vendor %x", wc.qp_num == p.b.qp->qp_num ? "own" : "other",
-         wc.src_qp, wc.slid, wc.sl, wc.dlid_path_bits, wc.pkey_index, wc.vendor_err);
+    fact("rc", "other fields of a receive completion",
+         "qp_num %s src_qp %x slid %u sl %u path %u pkey %u vendor %x",
+         wc.qp_num == p.b.qp->qp_num ? "own" : "other", wc.src_qp, wc.slid, wc.sl, wc.dlid_path_bits,
+         wc.pkey_index, wc.vendor_err);
     memset(&wc, 0xee, sizeof(wc));
     ibv_poll_cq(p.a.send_cq, 1, &wc);
-    fact("rc", "other fields of a send completion", "qp_num %s src_qp %x slid %u sl %u path %u pkey %u vendor %x", wc.qp_num == p.a.qp->qp_num ? "own" : "other",
-         wc.src_qp, wc.slid, wc.sl, wc.dlid_path_bits, wc.pkey_index, wc.vendor_err);
+    fact("rc", "other fields of a send completion",
+         "qp_num %s src_qp %x slid %u sl %u path %u pkey %u vendor %x",
+         wc.qp_num == p.a.qp->qp_num ? "own" : "other", wc.src_qp, wc.slid, wc.sl, wc.dlid_path_bits,
+         wc.pkey_index, wc.vendor_err);
     pair_close(&p);
 }
 

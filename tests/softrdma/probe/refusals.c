@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls that are refused, and with which errno: what the device lacks, what does not exist, what is still in use, what does not fit. */
+/* Calls that are refused, and with which errno: what the device lacks, what does not exist, what is still in
+ * use, what does not fit. */
 #include "probe.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 static void ask_missing(void)
 {
     struct ibv_context *c = contexts[0];
-    struct ibv_xrcd_init_attr xrcd = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+    struct ibv_xrcd_init_attr xrcd = {
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
     struct ibv_alloc_dm_attr dm = {.length = 64};
     struct ibv_td_init_attr td = {0};
     struct ibv_parent_domain_init_attr parent = {.pd = pds[0]};
@@ -23,13 +25,16 @@ static void ask_missing(void)
     fact_errno("refusals", "alloc_parent_domain", ERRNO_OF_POINTER(ibv_alloc_parent_domain(c, &parent)));
     fact_errno("refusals", "create_wq", ERRNO_OF_POINTER(ibv_create_wq(c, &wq)));
     fact_errno("refusals", "alloc_null_mr", ERRNO_OF_POINTER(ibv_alloc_null_mr(pds[0])));
-    fact_errno("refusals", "reg_dmabuf_mr", ERRNO_OF_POINTER(ibv_reg_dmabuf_mr(pds[0], 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE)));
-    fact("refusals", "rereg_mr", "%s", (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0)) ? "refused" : "ok");
+    fact_errno("refusals", "reg_dmabuf_mr",
+               ERRNO_OF_POINTER(ibv_reg_dmabuf_mr(pds[0], 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE)));
+    fact("refusals", "rereg_mr", "%s",
+         (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0)) ? "refused" : "ok");
     fact_errno("refusals", "import_pd", ERRNO_OF_POINTER(ibv_import_pd(c, 0)));
     struct ibv_values_ex values = {.comp_mask = IBV_VALUES_MASK_RAW_CLOCK};
     fact_errno("refusals", "query_rt_values_ex", ERRNO_OF_INT(ibv_query_rt_values_ex(c, &values)));
     struct ibv_sge sge = {(uintptr_t)bytes, sizeof(bytes), mr->lkey};
-    fact_errno("refusals", "advise_mr", ERRNO_OF_INT(ibv_advise_mr(pds[0], IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1)));
+    fact_errno("refusals", "advise_mr",
+               ERRNO_OF_INT(ibv_advise_mr(pds[0], IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1)));
     ibv_dereg_mr(mr);
     fact_errno("refusals", "alloc_mw type 1", ERRNO_OF_POINTER(ibv_alloc_mw(pds[0], IBV_MW_TYPE_1)));
     fact_errno("refusals", "alloc_mw type 2", ERRNO_OF_POINTER(ibv_alloc_mw(pds[0], IBV_MW_TYPE_2)));
@@ -48,8 +53,10 @@ static void ask_indices(void)
     fact_errno("refusals", "query_port 2", ERRNO_OF_INT(ibv_query_port(c, 2, &port)));
     fact_errno("refusals", "query_gid of an empty index", ERRNO_OF_INT(ibv_query_gid(c, 1, 500, &gid)));
     fact("refusals", "query_gid of index 5000", "%d", ibv_query_gid(c, 1, 5000, &gid));
-    fact_errno("refusals", "query_gid_ex of an empty index", ERRNO_OF_INT(ibv_query_gid_ex(c, 1, 500, &entry, 0)));
-    fact_errno("refusals", "query_gid_ex of index 5000", ERRNO_OF_INT(ibv_query_gid_ex(c, 1, 5000, &entry, 0)));
+    fact_errno("refusals", "query_gid_ex of an empty index",
+               ERRNO_OF_INT(ibv_query_gid_ex(c, 1, 500, &entry, 0)));
+    fact_errno("refusals", "query_gid_ex of index 5000",
+               ERRNO_OF_INT(ibv_query_gid_ex(c, 1, 5000, &entry, 0)));
     fact_errno("refusals", "query_gid_ex of port 2", ERRNO_OF_INT(ibv_query_gid_ex(c, 2, 0, &entry, 0)));
     fact_errno("refusals", "query_gid_ex with a flag", ERRNO_OF_INT(ibv_query_gid_ex(c, 1, 0, &entry, 1)));
     fact("refusals", "query_pkey of index 1", "%d", ibv_query_pkey(c, 1, 1, &pkey));
@@ -72,7 +79,10 @@ static void ask_ah(void)
     union ibv_gid gid, link_local;
     ibv_query_gid(contexts[1], 1, gid_index, &gid);
     ibv_query_gid(contexts[1], 1, 0, &link_local);
-    struct ibv_ah_attr good = {.port_num = 1, .is_global = 1, .grh = {.dgid = gid, .sgid_index = gid_index, .hop_limit = 64}}, attr;
+    struct ibv_ah_attr good = {.port_num = 1,
+                               .is_global = 1,
+                               .grh = {.dgid = gid, .sgid_index = gid_index, .hop_limit = 64}},
+                       attr;
     ask_one_ah("create_ah to the peer", good);
     ask_one_ah("create_ah without GRH", (attr = good, attr.is_global = 0, attr));
     ask_one_ah("create_ah port 0", (attr = good, attr.port_num = 0, attr));
@@ -80,7 +90,8 @@ static void ask_ah(void)
     ask_one_ah("create_ah empty source index", (attr = good, attr.grh.sgid_index = 200, attr));
     ask_one_ah("create_ah hop limit 0", (attr = good, attr.grh.hop_limit = 0, attr));
     ask_one_ah("create_ah GID of the other family", (attr = good, attr.grh.dgid = link_local, attr));
-    ask_one_ah("create_ah link-local", (attr = good, attr.grh.dgid = link_local, attr.grh.sgid_index = 0, attr));
+    ask_one_ah("create_ah link-local",
+               (attr = good, attr.grh.dgid = link_local, attr.grh.sgid_index = 0, attr));
     ask_one_ah("create_ah to nobody in the network", (attr = good, attr.grh.dgid.raw[15] = 77, attr));
     ask_one_ah("create_ah to no network", (attr = good, attr.grh.dgid.raw[13] = 77, attr));
 }
@@ -92,16 +103,19 @@ static void ask_busy(void)
     struct ibv_cq *cq = ibv_create_cq(contexts[0], 4, NULL, channel, 0);
     struct ibv_srq_init_attr srq_attr = {.attr = {4, 1, 0}};
     struct ibv_srq *srq = ibv_create_srq(pd, &srq_attr);
-    struct ibv_qp_init_attr qp_attr = {.send_cq = cq, .recv_cq = cq, .srq = srq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr qp_attr = {
+        .send_cq = cq, .recv_cq = cq, .srq = srq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
     struct ibv_qp *qp = ibv_create_qp(pd, &qp_attr);
     fact_errno("refusals", "destroy_cq under a QP", ERRNO_OF_INT(ibv_destroy_cq(cq)));
     fact_errno("refusals", "destroy_srq under a QP", ERRNO_OF_INT(ibv_destroy_srq(srq)));
     fact_errno("refusals", "dealloc_pd under a QP and an SRQ", ERRNO_OF_INT(ibv_dealloc_pd(pd)));
-    fact_errno("refusals", "destroy_comp_channel under a CQ", ERRNO_OF_INT(ibv_destroy_comp_channel(channel)));
+    fact_errno("refusals", "destroy_comp_channel under a CQ",
+               ERRNO_OF_INT(ibv_destroy_comp_channel(channel)));
     fact_errno("refusals", "destroy_qp", ERRNO_OF_INT(ibv_destroy_qp(qp)));
     fact_errno("refusals", "destroy_srq after its QP", ERRNO_OF_INT(ibv_destroy_srq(srq)));
     fact_errno("refusals", "destroy_cq after its QP", ERRNO_OF_INT(ibv_destroy_cq(cq)));
-    fact_errno("refusals", "destroy_comp_channel after its CQ", ERRNO_OF_INT(ibv_destroy_comp_channel(channel)));
+    fact_errno("refusals", "destroy_comp_channel after its CQ",
+               ERRNO_OF_INT(ibv_destroy_comp_channel(channel)));
 
     static uint8_t bytes[100];
     struct ibv_mr *mr = ibv_reg_mr(pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE);
@@ -112,7 +126,8 @@ static void ask_busy(void)
     ibv_dealloc_mw(mw);
     union ibv_gid gid;
     ibv_query_gid(contexts[1], 1, gid_index, &gid);
-    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh = {.dgid = gid, .sgid_index = gid_index, .hop_limit = 64}};
+    struct ibv_ah_attr attr = {
+        .port_num = 1, .is_global = 1, .grh = {.dgid = gid, .sgid_index = gid_index, .hop_limit = 64}};
     struct ibv_ah *ah = ibv_create_ah(pd, &attr);
     fact_errno("refusals", "dealloc_pd under an AH", ERRNO_OF_INT(ibv_dealloc_pd(pd)));
     ibv_destroy_ah(ah);

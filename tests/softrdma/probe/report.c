@@ -74,9 +74,10 @@ const char *errno_name(int err)
 const char *status_name(enum ibv_wc_status status)
 {
     static const char *const names[] = {
-        "SUCCESS",     "LOC_LEN",     "LOC_QP_OP",  "LOC_EEC_OP",   "LOC_PROT",    "WR_FLUSH", "MW_BIND",     "BAD_RESP",
-        "LOC_ACCESS",  "REM_INV_REQ", "REM_ACCESS", "REM_OP",       "RETRY_EXC",   "RNR_RETRY", "LOC_RDD_VIOL", "REM_INV_RD_REQ",
-        "REM_ABORT",   "INV_EECN",    "INV_EEC_STATE", "FATAL",     "RESP_TIMEOUT", "GENERAL",
+        "SUCCESS",       "LOC_LEN",   "LOC_QP_OP",    "LOC_EEC_OP",     "LOC_PROT",   "WR_FLUSH",
+        "MW_BIND",       "BAD_RESP",  "LOC_ACCESS",   "REM_INV_REQ",    "REM_ACCESS", "REM_OP",
+        "RETRY_EXC",     "RNR_RETRY", "LOC_RDD_VIOL", "REM_INV_RD_REQ", "REM_ABORT",  "INV_EECN",
+        "INV_EEC_STATE", "FATAL",     "RESP_TIMEOUT", "GENERAL",
     };
     return (unsigned)status < sizeof(names) / sizeof(*names) ? names[status] : "status?";
 }

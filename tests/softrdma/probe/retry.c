@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Timers and retries: no receive posted, a peer that is gone, sequence numbers that do not meet, addresses that are not the peer's. */
+/* Timers and retries: no receive posted, a peer that is gone, sequence numbers that do not meet, addresses
+ * that are not the peer's. */
 #include "probe.h"
 
 #include <errno.h>

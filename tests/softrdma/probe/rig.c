@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The pair of queue pairs on which most questions are asked: making it, connecting it, posting to it, watching what comes of it. */
+/* The pair of queue pairs on which most questions are asked: making it, connecting it, posting to it,
+ * watching what comes of it. */
 #include "probe.h"
 
 #include <errno.h>
@@ -43,7 +44,8 @@ static void must(bool good, const char *what)
 
 /* ---- making and breaking ---- */
 
-static void side_open(struct side *s, int device, const struct setup *how, uint32_t cqe, int mr_access, bool srq)
+static void side_open(struct side *s, int device, const struct setup *how, uint32_t cqe, int mr_access,
+                      bool srq)
 {
     *s = (struct side){.ctx = contexts[device], .pd = pds[device]};
     if (how->channels) {
@@ -69,7 +71,11 @@ static void side_open(struct side *s, int device, const struct setup *how, uint3
         .send_cq = s->send_cq,
         .recv_cq = s->recv_cq,
         .srq = s->srq,
-        .cap = {.max_send_wr = how->depth, .max_recv_wr = how->depth, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 16},
+        .cap = {.max_send_wr = how->depth,
+                .max_recv_wr = how->depth,
+                .max_send_sge = 2,
+                .max_recv_sge = 2,
+                .max_inline_data = 16},
         .qp_type = how->type,
     };
     s->qp = ibv_create_qp(s->pd, &attr);
@@ -120,8 +126,11 @@ void pair_close(struct pair *p)
 int side_init(struct side *s, const struct setup *how, int access)
 {
     bool ud = how->type == IBV_QPT_UD;
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access, .qkey = QKEY};
-    return ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access, .qkey = QKEY};
+    return ibv_modify_qp(s->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                             (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 int side_rtr(struct side *s, const struct setup *how, const struct side *peer, uint32_t rq_psn)
@@ -133,7 +142,9 @@ int side_rtr(struct side *s, const struct setup *how, const struct side *peer, u
         .rq_psn = rq_psn,
         .max_dest_rd_atomic = how->dest_rd_atomic,
         .min_rnr_timer = how->min_rnr_timer,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
+        .ah_attr = {.is_global = 1,
+                    .port_num = 1,
+                    .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
     };
     int mask = IBV_QP_STATE;
     if (how->type != IBV_QPT_UD)
@@ -181,7 +192,8 @@ int side_state(struct side *s)
 
 /* ---- requests ---- */
 
-struct work work_make(const struct side *from, const struct side *to, enum ibv_wr_opcode opcode, uint32_t length, int id)
+struct work work_make(const struct side *from, const struct side *to, enum ibv_wr_opcode opcode,
+                      uint32_t length, int id)
 {
     struct work w = {
         .wr = {.wr_id = id, .num_sge = length ? 1 : 0, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED},
@@ -193,7 +205,8 @@ struct work work_make(const struct side *from, const struct side *to, enum ibv_w
     return w;
 }
 
-struct work work_atomic(const struct side *from, const struct side *to, enum ibv_wr_opcode opcode, uint64_t compare_add, uint64_t swap)
+struct work work_atomic(const struct side *from, const struct side *to, enum ibv_wr_opcode opcode,
+                        uint64_t compare_add, uint64_t swap)
 {
     struct work w = work_make(from, to, opcode, 8, 1);
     w.wr.wr.atomic.remote_addr = (uintptr_t)to->buf;
@@ -244,7 +257,8 @@ void pause_ms(int ms)
 
 static const char *opcode_name(enum ibv_wc_opcode opcode)
 {
-    static const char *const sends[] = {"SEND", "WRITE", "READ", "CMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV", "TSO", "FLUSH", "ATOMIC_WRITE"};
+    static const char *const sends[] = {"SEND",    "WRITE",     "READ", "CMP_SWAP", "FETCH_ADD",
+                                        "BIND_MW", "LOCAL_INV", "TSO",  "FLUSH",    "ATOMIC_WRITE"};
     if ((unsigned)opcode < sizeof(sends) / sizeof(*sends))
         return sends[opcode];
     return opcode == IBV_WC_RECV ? "RECV" : opcode == IBV_WC_RECV_RDMA_WITH_IMM ? "RECV_IMM" : "opcode?";
@@ -269,7 +283,8 @@ static void wc_show(const struct ibv_wc *wc)
     fact_add("]");
 }
 
-/* Takes what is there; returns how many. The list is kept apart so that the four CQs can be polled in turns and printed in order. */
+/* Takes what is there; returns how many. The list is kept apart so that the four CQs can be polled in turns
+ * and printed in order. */
 struct heap {
     struct ibv_wc wc[64];
     int count;
@@ -320,7 +335,8 @@ void pair_watch(struct pair *p, int sends, int recvs, int ms)
     heap_show("recv(b)", &br);
     heap_show("recv(a)", &ar);
     heap_show("send(b)", &bs);
-    fact_add(" %s/%s", p->a.qp ? state_name(side_state(&p->a)) : "-", p->b.qp ? state_name(side_state(&p->b)) : "-");
+    fact_add(" %s/%s", p->a.qp ? state_name(side_state(&p->a)) : "-",
+             p->b.qp ? state_name(side_state(&p->b)) : "-");
     async_show(0);
     async_show(1);
 }

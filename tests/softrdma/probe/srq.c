@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared receive queues: who takes what, the limit event, resizing, what an error of one QP leaves in the queue. */
+/* Shared receive queues: who takes what, the limit event, resizing, what an error of one QP leaves in the
+ * queue. */
 #include "probe.h"
 
 #include <errno.h>
@@ -59,7 +60,8 @@ static void ask_resize(void)
         int err = ERRNO_OF_INT(ibv_modify_srq(srq, &attr, changes[i].mask));
         ibv_query_srq(srq, &seen);
         fact_begin("srq", "modify, %s", changes[i].name);
-        fact_add(" %s, now %u wr %u sge limit %u", errno_name(err), seen.max_wr, seen.max_sge, seen.srq_limit);
+        fact_add(" %s, now %u wr %u sge limit %u", errno_name(err), seen.max_wr, seen.max_sge,
+                 seen.srq_limit);
         fact_end();
     }
     ibv_destroy_srq(srq);
@@ -84,7 +86,8 @@ static void ask_resize(void)
     for (int i = 1; i <= 9; i++)
         recv_post(&p.b, 100 + i, 64);
     attr.max_wr = 4;
-    fact_errno("srq", "shrink to 4 with nine posted", ERRNO_OF_INT(ibv_modify_srq(p.b.srq, &attr, IBV_SRQ_MAX_WR)));
+    fact_errno("srq", "shrink to 4 with nine posted",
+               ERRNO_OF_INT(ibv_modify_srq(p.b.srq, &attr, IBV_SRQ_MAX_WR)));
     pair_close(&p);
 }
 
@@ -99,7 +102,11 @@ static void ask_sharing(void)
     how.unconnected = true;
     how.b_srq = false;
     pair_open(&q, &how);
-    struct ibv_qp_init_attr init = {.send_cq = p.b.send_cq, .recv_cq = p.b.recv_cq, .srq = p.b.srq, .cap = {4, 0, 1, 0, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr init = {.send_cq = p.b.send_cq,
+                                    .recv_cq = p.b.recv_cq,
+                                    .srq = p.b.srq,
+                                    .cap = {4, 0, 1, 0, 0},
+                                    .qp_type = IBV_QPT_RC};
     ibv_destroy_qp(q.b.qp);
     q.b.qp = ibv_create_qp(q.b.pd, &init);
     side_init(&q.a, &how, QP_ACCESS);
@@ -118,7 +125,10 @@ static void ask_sharing(void)
     struct ibv_wc wc;
     fact_begin("srq", "two QPs take in turn");
     while (ibv_poll_cq(p.b.recv_cq, 1, &wc) > 0)
-        fact_add(" [%d by %s]", (int)wc.wr_id, wc.qp_num == p.b.qp->qp_num ? "the first" : wc.qp_num == q.b.qp->qp_num ? "the second" : "none");
+        fact_add(" [%d by %s]", (int)wc.wr_id,
+                 wc.qp_num == p.b.qp->qp_num   ? "the first"
+                 : wc.qp_num == q.b.qp->qp_num ? "the second"
+                                               : "none");
     fact_end();
     while (ibv_poll_cq(p.a.send_cq, 1, &wc) > 0)
         ;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state machine: every edge, every attribute left out or added, values out of range, what is read back, and what a request
- * does that is posted in each state. */
+/* The state machine: every edge, every attribute left out or added, values out of range, what is read back,
+ * and what a request does that is posted in each state. */
 #include "probe.h"
 
 #include <errno.h>
@@ -25,8 +25,12 @@ static struct ibv_qp_attr sensible(const struct side *peer)
         .retry_cnt = 3,
         .rnr_retry = 3,
         .alt_port_num = 1,
-        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
-        .alt_ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
+        .ah_attr = {.is_global = 1,
+                    .port_num = 1,
+                    .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
+        .alt_ah_attr = {.is_global = 1,
+                        .port_num = 1,
+                        .grh = {.dgid = peer->gid, .sgid_index = gid_index, .hop_limit = 64}},
     };
 }
 
@@ -39,7 +43,8 @@ static int full_mask(enum ibv_qp_type type, int from, int to)
         return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
     if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
-        return IBV_QP_STATE | IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0);
+        return IBV_QP_STATE | IBV_QP_SQ_PSN |
+               (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0);
     return IBV_QP_STATE;
 }
 
@@ -89,7 +94,9 @@ static void ask_edges(struct pair *p)
             continue; /* cannot be reached from here */
         fact_begin("states", "%s edges from %s", type_name(p->how.type), state_name(from));
         for (int to = IBV_QPS_RESET; to <= IBV_QPS_ERR + 1; to++)
-            fact_add(" %s %s%s", state_name(to), errno_name(attempt(p, from, to, full_mask(p->how.type, from, to))), to > IBV_QPS_ERR ? "" : ",");
+            fact_add(" %s %s%s", state_name(to),
+                     errno_name(attempt(p, from, to, full_mask(p->how.type, from, to))),
+                     to > IBV_QPS_ERR ? "" : ",");
         fact_end();
     }
 }
@@ -99,27 +106,32 @@ static void ask_masks(struct pair *p)
     static const struct {
         int from, to;
     } edges[] = {
-        {IBV_QPS_RESET, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_RTR}, {IBV_QPS_RTR, IBV_QPS_RTS},
-        {IBV_QPS_RTS, IBV_QPS_RTS},    {IBV_QPS_RTS, IBV_QPS_SQD},   {IBV_QPS_SQD, IBV_QPS_SQD},  {IBV_QPS_SQD, IBV_QPS_RTS},
-        {IBV_QPS_RTS, IBV_QPS_ERR},    {IBV_QPS_RTS, IBV_QPS_RESET},
+        {IBV_QPS_RESET, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_INIT}, {IBV_QPS_INIT, IBV_QPS_RTR},
+        {IBV_QPS_RTR, IBV_QPS_RTS},    {IBV_QPS_RTS, IBV_QPS_RTS},   {IBV_QPS_RTS, IBV_QPS_SQD},
+        {IBV_QPS_SQD, IBV_QPS_SQD},    {IBV_QPS_SQD, IBV_QPS_RTS},   {IBV_QPS_RTS, IBV_QPS_ERR},
+        {IBV_QPS_RTS, IBV_QPS_RESET},
     };
     static const char *const bits[] = {
-        "STATE",     "CUR_STATE",     "SQD_NOTIFY", "ACCESS", "PKEY",  "PORT",    "QKEY",     "AV",  "MTU",      "TIMEOUT", "RETRY",
-        "RNR_RETRY", "RQ_PSN",        "MAX_RD",     "ALT",    "MIN_RNR", "SQ_PSN", "DEST_RD", "MIG", "CAP",      "DEST_QPN", "RATE",
+        "STATE",  "CUR_STATE", "SQD_NOTIFY", "ACCESS",    "PKEY",     "PORT",   "QKEY", "AV",
+        "MTU",    "TIMEOUT",   "RETRY",      "RNR_RETRY", "RQ_PSN",   "MAX_RD", "ALT",  "MIN_RNR",
+        "SQ_PSN", "DEST_RD",   "MIG",        "CAP",       "DEST_QPN", "RATE",
     };
     for (size_t e = 0; e < sizeof(edges) / sizeof(*edges); e++) {
         int full = full_mask(p->how.type, edges[e].from, edges[e].to);
-        fact_begin("states", "%s %s to %s, one attribute more or less", type_name(p->how.type), state_name(edges[e].from), state_name(edges[e].to));
+        fact_begin("states", "%s %s to %s, one attribute more or less", type_name(p->how.type),
+                   state_name(edges[e].from), state_name(edges[e].to));
         for (int bit = 0; bit < 22; bit++) {
             int err = attempt(p, edges[e].from, edges[e].to, full ^ 1 << bit);
             if (!err || err != EINVAL) /* the rule is a refusal with EINVAL; what is printed is the rest */
-                fact_add(" %c%s%s%s", full & 1 << bit ? '-' : '+', bits[bit], err ? " " : "", err ? errno_name(err) : "");
+                fact_add(" %c%s%s%s", full & 1 << bit ? '-' : '+', bits[bit], err ? " " : "",
+                         err ? errno_name(err) : "");
         }
         fact_end();
     }
 }
 
-static void ask_value(struct pair *p, const char *question, int from, int to, int mask, const struct ibv_qp_attr *change, size_t offset, size_t size)
+static void ask_value(struct pair *p, const char *question, int from, int to, int mask,
+                      const struct ibv_qp_attr *change, size_t offset, size_t size)
 {
     struct ibv_qp_attr attr = sensible(&p->b);
     memcpy((char *)&attr + offset, (const char *)change + offset, size);
@@ -130,11 +142,11 @@ static void ask_value(struct pair *p, const char *question, int from, int to, in
         fact_errno("states", question, ibv_modify_qp(p->a.qp, &attr, mask));
 }
 
-#define VALUE(question, from, to, more, field, value)                                                                              \
-    do {                                                                                                                           \
-        struct ibv_qp_attr change_ = {.field = value};                                                                             \
-        ask_value(p, question, from, to, full_mask(p->how.type, from, to) | (more), &change_, __builtin_offsetof(struct ibv_qp_attr, field), \
-                  sizeof(change_.field));                                                                                          \
+#define VALUE(question, from, to, more, field, value)                                                        \
+    do {                                                                                                     \
+        struct ibv_qp_attr change_ = {.field = value};                                                       \
+        ask_value(p, question, from, to, full_mask(p->how.type, from, to) | (more), &change_,                \
+                  __builtin_offsetof(struct ibv_qp_attr, field), sizeof(change_.field));                     \
     } while (0)
 
 static void ask_values(struct pair *p)
@@ -190,11 +202,16 @@ static void attr_show(const char *question, struct side *s, const struct side *p
 {
     struct ibv_qp_attr a = side_query(s);
     fact("states", question,
-         "state %s cur %s mtu %d mig %d qkey %x rq_psn %x sq_psn %x dest %s access %x pkey %d draining %d rd %d dest_rd %d min_rnr %d port %d "
+         "state %s cur %s mtu %d mig %d qkey %x rq_psn %x sq_psn %x dest %s access %x pkey %d draining %d rd "
+         "%d dest_rd %d min_rnr %d port %d "
          "timeout %d retry %d rnr %d alt_port %d alt_timeout %d",
-         state_name(a.qp_state), state_name(a.cur_qp_state), a.path_mtu, a.path_mig_state, a.qkey, a.rq_psn, a.sq_psn,
-         a.dest_qp_num == peer->qp->qp_num ? "peer" : a.dest_qp_num ? "other" : "0", a.qp_access_flags, a.pkey_index, a.sq_draining,
-         a.max_rd_atomic, a.max_dest_rd_atomic, a.min_rnr_timer, a.port_num, a.timeout, a.retry_cnt, a.rnr_retry, a.alt_port_num, a.alt_timeout);
+         state_name(a.qp_state), state_name(a.cur_qp_state), a.path_mtu, a.path_mig_state, a.qkey, a.rq_psn,
+         a.sq_psn,
+         a.dest_qp_num == peer->qp->qp_num ? "peer"
+         : a.dest_qp_num                   ? "other"
+                                           : "0",
+         a.qp_access_flags, a.pkey_index, a.sq_draining, a.max_rd_atomic, a.max_dest_rd_atomic,
+         a.min_rnr_timer, a.port_num, a.timeout, a.retry_cnt, a.rnr_retry, a.alt_port_num, a.alt_timeout);
 }
 
 static void ask_readback(struct pair *p)
@@ -213,16 +230,20 @@ static void ask_readback(struct pair *p)
     side_rts(&p->a, &p->how, 0xfedcba);
     attr_show("query in RTS", &p->a, &p->b);
     struct ibv_qp_attr a = side_query(&p->a);
-    fact("states", "address read back", "global %d port %d dgid %s sgid_index %d hop %d class %d flow %x sl %d dlid %d rate %d", a.ah_attr.is_global,
-         a.ah_attr.port_num, memcmp(&a.ah_attr.grh.dgid, &p->b.gid, 16) ? "other" : "as given", a.ah_attr.grh.sgid_index, a.ah_attr.grh.hop_limit,
-         a.ah_attr.grh.traffic_class, a.ah_attr.grh.flow_label, a.ah_attr.sl, a.ah_attr.dlid, a.ah_attr.static_rate);
+    fact("states", "address read back",
+         "global %d port %d dgid %s sgid_index %d hop %d class %d flow %x sl %d dlid %d rate %d",
+         a.ah_attr.is_global, a.ah_attr.port_num,
+         memcmp(&a.ah_attr.grh.dgid, &p->b.gid, 16) ? "other" : "as given", a.ah_attr.grh.sgid_index,
+         a.ah_attr.grh.hop_limit, a.ah_attr.grh.traffic_class, a.ah_attr.grh.flow_label, a.ah_attr.sl,
+         a.ah_attr.dlid, a.ah_attr.static_rate);
     side_to(&p->a, IBV_QPS_ERR);
     attr_show("query in ERR", &p->a, &p->b);
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
     ibv_query_qp(p->a.qp, &attr, IBV_QP_STATE, &init);
-    fact("states", "init attributes read back", "type %s sig_all %d srq %s cqs %s", type_name(init.qp_type), init.sq_sig_all,
-         init.srq ? "set" : "none", init.send_cq == p->a.send_cq && init.recv_cq == p->a.recv_cq ? "as given" : "other");
+    fact("states", "init attributes read back", "type %s sig_all %d srq %s cqs %s", type_name(init.qp_type),
+         init.sq_sig_all, init.srq ? "set" : "none",
+         init.send_cq == p->a.send_cq && init.recv_cq == p->a.recv_cq ? "as given" : "other");
 }
 
 static void ask_posts(void)
@@ -285,7 +306,8 @@ static void ask_drain(void)
     struct pair p;
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
     pair_open(&p, &usual);
-    fact_errno("states", "RTS to SQD with notify", ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
+    fact_errno("states", "RTS to SQD with notify",
+               ibv_modify_qp(p.a.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY));
     fact_begin("states", "idle queue drained");
     pair_watch(&p, 0, 0, 20);
     fact_end();

@@ -7,7 +7,8 @@
 
 enum mishap { NONE, NO_RECEIVE, BAD_RKEY, BAD_LKEY, SHORT_RECEIVE, PEER_RESET, PEER_ERR };
 
-static void ask_case(const char *question, enum ibv_wr_opcode opcode, uint32_t length, enum mishap mishap, int b_access, uint32_t rq_psn)
+static void ask_case(const char *question, enum ibv_wr_opcode opcode, uint32_t length, enum mishap mishap,
+                     int b_access, uint32_t rq_psn)
 {
     struct pair p;
     struct setup how = usual;
@@ -27,7 +28,8 @@ static void ask_case(const char *question, enum ibv_wr_opcode opcode, uint32_t l
         w.sge.lkey ^= 0x10000;
     fact_begin("uc", "%s", question);
     fact_add(" %s", errno_name(work_post(&p.a, &w)));
-    bool receives = opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    bool receives =
+        opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     pair_watch(&p, 1, receives, 40);
     fact_add(" byte %d", p.b.buf[0]);
     fact_end();

@@ -10,14 +10,19 @@ static struct ibv_ah *ah_make(const struct side *to, int index, int hop, int cla
     struct ibv_ah_attr attr = {
         .port_num = 1,
         .is_global = 1,
-        .grh = {.dgid = to->gid, .sgid_index = index, .hop_limit = hop, .traffic_class = class, .flow_label = flow},
+        .grh = {.dgid = to->gid,
+                .sgid_index = index,
+                .hop_limit = hop,
+                .traffic_class = class,
+                .flow_label = flow},
     };
     if (index != gid_index)
         ibv_query_gid(to->ctx, 1, index, &attr.grh.dgid);
     return ibv_create_ah(pds[0], &attr);
 }
 
-static struct work datagram(struct pair *p, struct ibv_ah *ah, enum ibv_wr_opcode opcode, uint32_t length, uint32_t qkey)
+static struct work datagram(struct pair *p, struct ibv_ah *ah, enum ibv_wr_opcode opcode, uint32_t length,
+                            uint32_t qkey)
 {
     struct work w = work_make(&p->a, &p->b, opcode, length, 1);
     memset(&w.wr.wr, 0, sizeof(w.wr.wr));
@@ -27,7 +32,8 @@ static struct work datagram(struct pair *p, struct ibv_ah *ah, enum ibv_wr_opcod
     return w;
 }
 
-/* The header that lands before the payload; identification and checksum of IPv4 depend on chance or on the rest. */
+/* The header that lands before the payload; identification and checksum of IPv4 depend on chance or on the
+ * rest. */
 static void header_show(const char *question, const struct side *s)
 {
     const uint8_t *grh = s->buf + LANDING;
@@ -66,7 +72,11 @@ static void ask_good(void)
         const char *name;
         enum ibv_wr_opcode opcode;
         uint32_t length;
-    } sends[] = {{"SEND of 0", IBV_WR_SEND, 0}, {"SEND of 1", IBV_WR_SEND, 1}, {"SEND of 8", IBV_WR_SEND, 8}, {"SEND_WITH_IMM of 8", IBV_WR_SEND_WITH_IMM, 8}, {"SEND of 1024", IBV_WR_SEND, 1024}};
+    } sends[] = {{"SEND of 0", IBV_WR_SEND, 0},
+                 {"SEND of 1", IBV_WR_SEND, 1},
+                 {"SEND of 8", IBV_WR_SEND, 8},
+                 {"SEND_WITH_IMM of 8", IBV_WR_SEND_WITH_IMM, 8},
+                 {"SEND of 1024", IBV_WR_SEND, 1024}};
     for (size_t i = 0; i < sizeof(sends) / sizeof(*sends); i++) {
         char question[64];
         struct work w = datagram(&p, ah, sends[i].opcode, sends[i].length, QKEY);
@@ -88,13 +98,16 @@ static void ask_good(void)
     pause_ms(20);
     memset(&wc, 0xee, sizeof(wc));
     ibv_poll_cq(p.b.recv_cq, 1, &wc);
-    fact("ud", "other fields of a receive completion", "qp_num %s src_qp %s slid %u sl %u path %u pkey %u", wc.qp_num == p.b.qp->qp_num ? "own" : "other",
-         wc.src_qp == p.a.qp->qp_num ? "the sender" : "other", wc.slid, wc.sl, wc.dlid_path_bits, wc.pkey_index);
+    fact("ud", "other fields of a receive completion", "qp_num %s src_qp %s slid %u sl %u path %u pkey %u",
+         wc.qp_num == p.b.qp->qp_num ? "own" : "other", wc.src_qp == p.a.qp->qp_num ? "the sender" : "other",
+         wc.slid, wc.sl, wc.dlid_path_bits, wc.pkey_index);
     struct ibv_ah_attr back;
     memset(&back, 0, sizeof(back));
-    int err = ERRNO_OF_INT(ibv_init_ah_from_wc(contexts[1], 1, &wc, (struct ibv_grh *)(p.b.buf + LANDING), &back));
+    int err =
+        ERRNO_OF_INT(ibv_init_ah_from_wc(contexts[1], 1, &wc, (struct ibv_grh *)(p.b.buf + LANDING), &back));
     fact("ud", "init_ah_from_wc", "%s dgid %s hop %d class %d flow %x sgid_index %d", errno_name(err),
-         memcmp(&back.grh.dgid, &p.a.gid, 16) ? "other" : "the sender", back.grh.hop_limit, back.grh.traffic_class, back.grh.flow_label, back.grh.sgid_index);
+         memcmp(&back.grh.dgid, &p.a.gid, 16) ? "other" : "the sender", back.grh.hop_limit,
+         back.grh.traffic_class, back.grh.flow_label, back.grh.sgid_index);
     ibv_destroy_ah(ah);
     while (ibv_poll_cq(p.a.send_cq, 1, &wc) > 0)
         ;
@@ -192,7 +205,8 @@ static void ask_dropped(void)
     /* An address handle of another PD. */
     struct ibv_pd *pd = ibv_alloc_pd(contexts[0]);
     pair_open(&p, &how);
-    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1, .grh = {.dgid = p.b.gid, .sgid_index = gid_index, .hop_limit = 64}};
+    struct ibv_ah_attr attr = {
+        .port_num = 1, .is_global = 1, .grh = {.dgid = p.b.gid, .sgid_index = gid_index, .hop_limit = 64}};
     ah = ibv_create_ah(pd, &attr);
     w = datagram(&p, ah, IBV_WR_SEND, 8, QKEY);
     recv_post(&p.b, 101, 4096);

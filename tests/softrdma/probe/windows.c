@@ -22,14 +22,19 @@ static void window_open(struct window *w, enum ibv_mw_type type, int b_mr_access
 static int window_bind(struct window *w, size_t offset, size_t length, int access, int id)
 {
     w->rkey = ibv_inc_rkey(w->mw->rkey);
-    struct ibv_send_wr wr = {
-        .wr_id = id,
-        .opcode = IBV_WR_BIND_MW,
-        .send_flags = IBV_SEND_SIGNALED,
-        .bind_mw = {.mw = w->mw,
-                    .rkey = w->rkey,
-                    .bind_info = {.mr = w->p.b.mr, .addr = (uintptr_t)w->p.b.buf + offset, .length = length, .mw_access_flags = access}},
-    }, *bad;
+    struct ibv_send_wr wr =
+                           {
+                               .wr_id = id,
+                               .opcode = IBV_WR_BIND_MW,
+                               .send_flags = IBV_SEND_SIGNALED,
+                               .bind_mw = {.mw = w->mw,
+                                           .rkey = w->rkey,
+                                           .bind_info = {.mr = w->p.b.mr,
+                                                         .addr = (uintptr_t)w->p.b.buf + offset,
+                                                         .length = length,
+                                                         .mw_access_flags = access}},
+                           },
+                       *bad;
     return ibv_post_send(w->p.b.qp, &wr, &bad);
 }
 
@@ -37,14 +42,16 @@ static void window_use(struct window *w, enum ibv_wr_opcode opcode, size_t offse
 {
     struct work work = work_make(&w->p.a, &w->p.b, opcode, length, 1);
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        work = work_atomic(&w->p.a, &w->p.b, opcode, 1, 0), work.wr.wr.atomic.rkey = w->rkey, work.wr.wr.atomic.remote_addr += offset;
+        work = work_atomic(&w->p.a, &w->p.b, opcode, 1, 0), work.wr.wr.atomic.rkey = w->rkey,
+        work.wr.wr.atomic.remote_addr += offset;
     else
         work.wr.wr.rdma.rkey = w->rkey, work.wr.wr.rdma.remote_addr += offset;
     work_post(&w->p.a, &work);
     pair_watch(&w->p, 1, 0, 100);
 }
 
-/* The window before the QP to which type 2 is tied: the other way round the kernel waits for the window, for minutes. */
+/* The window before the QP to which type 2 is tied: the other way round the kernel waits for the window, for
+ * minutes. */
 static void window_close(struct window *w)
 {
     if (w->mw)
@@ -53,7 +60,8 @@ static void window_close(struct window *w)
 }
 
 /* Bind, then a write of eight bytes at the window's start. */
-static void ask_bind(const char *question, enum ibv_mw_type type, int mr_access, size_t offset, size_t length, int access)
+static void ask_bind(const char *question, enum ibv_mw_type type, int mr_access, size_t offset, size_t length,
+                     int access)
 {
     struct window w;
     window_open(&w, type, mr_access);
@@ -67,7 +75,8 @@ static void ask_bind(const char *question, enum ibv_mw_type type, int mr_access,
     window_close(&w);
 }
 
-static void ask_rights(const char *question, int access, enum ibv_wr_opcode opcode, size_t offset, uint32_t length)
+static void ask_rights(const char *question, int access, enum ibv_wr_opcode opcode, size_t offset,
+                       uint32_t length)
 {
     struct window w;
     window_open(&w, IBV_MW_TYPE_2, ALL_ACCESS);
@@ -158,11 +167,16 @@ static void ask_type1_call(void)
     window_open(&w, IBV_MW_TYPE_1, ALL_ACCESS);
     struct ibv_mw_bind bind = {.wr_id = 9,
                                .send_flags = IBV_SEND_SIGNALED,
-                               .bind_info = {.mr = w.p.b.mr, .addr = (uintptr_t)w.p.b.buf, .length = 64, .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
+                               .bind_info = {.mr = w.p.b.mr,
+                                             .addr = (uintptr_t)w.p.b.buf,
+                                             .length = 64,
+                                             .mw_access_flags = IBV_ACCESS_REMOTE_WRITE}};
     uint32_t before = w.mw->rkey;
     fact_begin("windows", "ibv_bind_mw");
     fact_add(" %s", errno_name(ERRNO_OF_INT(ibv_bind_mw(w.p.b.qp, w.mw, &bind))));
-    fact_add(" key %s", w.mw->rkey == before ? "stays" : w.mw->rkey >> 8 == before >> 8 ? "changes its low byte" : "changes");
+    fact_add(" key %s", w.mw->rkey == before             ? "stays"
+                        : w.mw->rkey >> 8 == before >> 8 ? "changes its low byte"
+                                                         : "changes");
     pair_watch(&w.p, 0, 0, 20);
     fact_end();
     fact_errno("windows", "dereg_mr under a bound window", ERRNO_OF_INT(ibv_dereg_mr(w.p.b.mr)));
@@ -178,7 +192,8 @@ static void ask_type1_call(void)
     window_use(&w, IBV_WR_RDMA_WRITE, 64, 8);
     fact_end();
     w.rkey = old;
-    fact_begin("windows", "write by the key before the last bind, keys %s", old == w.mw->rkey ? "equal" : "distinct");
+    fact_begin("windows", "write by the key before the last bind, keys %s",
+               old == w.mw->rkey ? "equal" : "distinct");
     window_use(&w, IBV_WR_RDMA_WRITE, 64, 8);
     fact_end();
     window_close(&w);
@@ -224,7 +239,8 @@ void ask_windows(void)
     ask_bind("type 2", IBV_MW_TYPE_2, ALL_ACCESS, 0, 64, write);
     ask_bind("type 1, MR without MW_BIND", IBV_MW_TYPE_1, ALL_ACCESS & ~IBV_ACCESS_MW_BIND, 0, 64, write);
     ask_bind("type 2, MR without MW_BIND", IBV_MW_TYPE_2, ALL_ACCESS & ~IBV_ACCESS_MW_BIND, 0, 64, write);
-    ask_bind("type 2, writable, MR without LOCAL_WRITE", IBV_MW_TYPE_2, IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ, 0, 64, write);
+    ask_bind("type 2, writable, MR without LOCAL_WRITE", IBV_MW_TYPE_2,
+             IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ, 0, 64, write);
     ask_bind("type 2, past the MR", IBV_MW_TYPE_2, ALL_ACCESS, 0, BUFFER_SIZE + 1, write);
     ask_bind("type 2, before the MR", IBV_MW_TYPE_2, ALL_ACCESS, -8, 64, write);
     ask_bind("type 2, length 0", IBV_MW_TYPE_2, ALL_ACCESS, 0, 0, write);
@@ -241,7 +257,8 @@ void ask_windows(void)
     ask_rights("read by a window for writing", write, IBV_WR_RDMA_READ, 64, 8);
     ask_rights("read by a window for reading", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_READ, 64, 8);
     ask_rights("write by a window for reading", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_WRITE, 64, 8);
-    ask_rights("FETCH_ADD by a window for atomics", IBV_ACCESS_REMOTE_ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, 64, 8);
+    ask_rights("FETCH_ADD by a window for atomics", IBV_ACCESS_REMOTE_ATOMIC, IBV_WR_ATOMIC_FETCH_AND_ADD, 64,
+               8);
     ask_rights("FETCH_ADD by a window for writing", write, IBV_WR_ATOMIC_FETCH_AND_ADD, 64, 8);
     ask_invalidate();
     ask_type1_call();

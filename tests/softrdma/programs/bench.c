@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bench one | threads N | serve CPU | drive CPU [events]: what verbs cost on this host, a line `name value unit` each.
+/* bench one | threads N | serve CPU | drive CPU [events]: what verbs cost on this host, a line `name value
+ * unit` each.
  *
  * one      post and poll within this process, between two devices, beside memcpy
  * threads  N threads with a pair of QPs each, writing 8 bytes as fast as they can
- * drive    the same between two processes: drive measures, serve answers; they are introduced over stdin and stdout */
+ * drive    the same between two processes: drive measures, serve answers; they are introduced over stdin and
+ * stdout */
 #define _GNU_SOURCE
 #include "rig.h"
 
@@ -50,7 +52,8 @@ struct request {
     struct ibv_send_wr wr;
 };
 
-static void request_make(struct request *r, struct end *e, const struct address *peer, enum ibv_wr_opcode opcode, uint32_t length, int flags)
+static void request_make(struct request *r, struct end *e, const struct address *peer,
+                         enum ibv_wr_opcode opcode, uint32_t length, int flags)
 {
     *r = (struct request){.sge = {(uintptr_t)e->buf, length, e->mr->lkey},
                           .wr = {.num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED | flags}};
@@ -72,24 +75,25 @@ static void request_do(struct request *r, struct end *e)
 }
 
 /* Seconds per call of the body, the best of several tries. */
-#define BEST(body)                                                                                                                 \
-    ({                                                                                                                             \
-        double best_ = 1e9;                                                                                                        \
-        for (int try_ = 0; try_ < TRIES; try_++) {                                                                                 \
-            double start_ = seconds(), took_;                                                                                      \
-            unsigned long count_ = 0;                                                                                              \
-            do {                                                                                                                   \
-                for (int k_ = 0; k_ < 16; k_++, count_++) {                                                                        \
-                    body;                                                                                                          \
-                }                                                                                                                  \
-                took_ = seconds() - start_;                                                                                        \
-            } while (took_ < SHORT);                                                                                               \
-            best_ = took_ / count_ < best_ ? took_ / count_ : best_;                                                               \
-        }                                                                                                                          \
-        best_;                                                                                                                     \
+#define BEST(body)                                                                                           \
+    ({                                                                                                       \
+        double best_ = 1e9;                                                                                  \
+        for (int try_ = 0; try_ < TRIES; try_++) {                                                           \
+            double start_ = seconds(), took_;                                                                \
+            unsigned long count_ = 0;                                                                        \
+            do {                                                                                             \
+                for (int k_ = 0; k_ < 16; k_++, count_++) {                                                  \
+                    body;                                                                                    \
+                }                                                                                            \
+                took_ = seconds() - start_;                                                                  \
+            } while (took_ < SHORT);                                                                         \
+            best_ = took_ / count_ < best_ ? took_ / count_ : best_;                                         \
+        }                                                                                                    \
+        best_;                                                                                               \
     })
 
-static void measure(const char *name, struct end *a, const struct address *b, enum ibv_wr_opcode opcode, uint32_t length, int flags)
+static void measure(const char *name, struct end *a, const struct address *b, enum ibv_wr_opcode opcode,
+                    uint32_t length, int flags)
 {
     struct request r;
     request_make(&r, a, b, opcode, length, flags);
@@ -264,7 +268,8 @@ static struct address introduce(struct end *e, int receives)
     return peer;
 }
 
-/* The last byte of the message says which round it is; both sides watch their memory, as programs with no time to lose do. */
+/* The last byte of the message says which round it is; both sides watch their memory, as programs with no
+ * time to lose do. */
 static void bounce(struct end *e, const struct address *peer, unsigned rounds, bool first)
 {
     struct request r;

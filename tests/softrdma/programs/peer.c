@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* peer DEVICE SECONDS [MODE]: prints its address, reads the peer's, and works at the peer for that long, checking every byte.
+/* peer DEVICE SECONDS [MODE]: prints its address, reads the peer's, and works at the peer for that long,
+ * checking every byte.
  *
- *   work      (default) writes, reads back and compares, adds to a counter; then waits for the end of its stdin
- *   serve     only waits for the end of its stdin
- *   unmap     prints "unmapped" once it has taken its registered memory away, and waits
+ *   work      (default) writes, reads back and compares, adds to a counter; then waits for the end of its
+ * stdin serve     only waits for the end of its stdin unmap     prints "unmapped" once it has taken its
+ * registered memory away, and waits
  *
  * Ends with 0 when all was well, 3 when a request failed (printing its status), 4 when bytes were wrong. */
 #include "rig.h"
@@ -14,7 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define QUARTER (64 << 10) /* of the buffer: what the peer writes; what this end writes from; what it reads into; counters */
+#define QUARTER                                                                                              \
+    (64 << 10) /* of the buffer: what the peer writes; what this end writes from; what it reads into;        \
+                  counters */
 
 static struct end me;
 static struct address peer;

@@ -47,25 +47,35 @@ void end_open(struct end *e, int device, size_t size, bool events)
     e->buf = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     need(e->buf != MAP_FAILED, "mmap");
     memset(e->buf, 0, size);
-    e->mr = ibv_reg_mr(e->pd, e->buf, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    e->mr = ibv_reg_mr(e->pd, e->buf, size,
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_ATOMIC);
     need(e->mr, "ibv_reg_mr");
     need(!ibv_query_gid(e->ctx, 1, 1, &e->gid), "ibv_query_gid");
-    struct ibv_qp_init_attr attr = {
-        .send_cq = e->cq, .recv_cq = e->cq, .cap = {.max_send_wr = 256, .max_recv_wr = 256, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 64}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr attr = {.send_cq = e->cq,
+                                    .recv_cq = e->cq,
+                                    .cap = {.max_send_wr = 256,
+                                            .max_recv_wr = 256,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1,
+                                            .max_inline_data = 64},
+                                    .qp_type = IBV_QPT_RC};
     e->qp = ibv_create_qp(e->pd, &attr);
     need(e->qp, "ibv_create_qp");
 }
 
 struct address end_address(const struct end *e)
 {
-    return (struct address){.gid = e->gid, .qpn = e->qp->qp_num, .rkey = e->mr->rkey, .addr = (uintptr_t)e->buf};
+    return (struct address){
+        .gid = e->gid, .qpn = e->qp->qp_num, .rkey = e->mr->rkey, .addr = (uintptr_t)e->buf};
 }
 
 void end_connect_patient(struct end *e, const struct address *peer, int timeout, int retry_cnt)
 {
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
                             .port_num = 1,
-                            .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
+                            .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                               IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     errno = ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     need(!errno, "modify to INIT");
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
@@ -73,12 +83,21 @@ void end_connect_patient(struct end *e, const struct address *peer, int timeout,
                              .dest_qp_num = peer->qpn,
                              .max_dest_rd_atomic = 16,
                              .min_rnr_timer = 1,
-                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = 1, .hop_limit = 64}}};
+                             .ah_attr = {.is_global = 1,
+                                         .port_num = 1,
+                                         .grh = {.dgid = peer->gid, .sgid_index = 1, .hop_limit = 64}}};
     errno = ibv_modify_qp(e->qp, &a,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     need(!errno, "modify to RTR");
-    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = timeout, .retry_cnt = retry_cnt, .rnr_retry = 7, .max_rd_atomic = 16};
-    errno = ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                             .timeout = timeout,
+                             .retry_cnt = retry_cnt,
+                             .rnr_retry = 7,
+                             .max_rd_atomic = 16};
+    errno = ibv_modify_qp(e->qp, &a,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     need(!errno, "modify to RTS");
 }
 
@@ -87,10 +106,16 @@ void end_connect(struct end *e, const struct address *peer)
     end_connect_patient(e, peer, 14, 6);
 }
 
-void write_post(struct end *e, const struct address *peer, enum ibv_wr_opcode opcode, size_t from, size_t to, uint32_t length)
+void write_post(struct end *e, const struct address *peer, enum ibv_wr_opcode opcode, size_t from, size_t to,
+                uint32_t length)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)e->buf + from, .length = length, .lkey = e->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = opcode, .sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.wr_id = opcode,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr.wr.atomic.remote_addr = peer->addr + to;
         wr.wr.atomic.rkey = peer->rkey;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* without_vm PROGRAM ARGS: runs a program that may not reach into another process's memory, as in many containers:
- * process_vm_readv, process_vm_writev and ptrace answer EPERM, /proc/PID/mem of others cannot be opened (not dumpable). */
+/* without_vm PROGRAM ARGS: runs a program that may not reach into another process's memory, as in many
+ * containers: process_vm_readv, process_vm_writev and ptrace answer EPERM, /proc/PID/mem of others cannot be
+ * opened (not dumpable). */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -21,7 +22,8 @@ int main(int argc, char **argv)
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
     };
     struct sock_fprog program = {.len = sizeof(rules) / sizeof(*rules), .filter = rules};
-    if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+    if (argc < 2 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
         perror("without_vm");
         return 125;
     }
