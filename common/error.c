@@ -176,12 +176,13 @@ static PyObject *completion_error_field(PyObject *self, void *closure)
 
 static PyObject *completion_error_reduce(PyObject *self, PyObject *ignored)
 {
-    PyObject *wc = PyObject_GetAttrString(self, "_wc"), *result;
+    PyObject *wc = PyObject_GetAttrString(self, "_wc");
+    PyObject *dict = wc ? PyObject_GetAttrString(self, "__dict__") : NULL;
+    PyObject *result = dict ? Py_BuildValue("O(O)O", (PyObject *)Py_TYPE(self), wc, dict) : NULL;
 
     (void)ignored;
-    if (!wc)
-        return NULL;
-    result = Py_BuildValue("O(N)", (PyObject *)Py_TYPE(self), wc);
+    Py_XDECREF(wc);
+    Py_XDECREF(dict);
     return result;
 }
 

@@ -190,11 +190,15 @@ def test_verbs_errors_are_os_errors_that_pickle_and_copy(ib: Any, err: int, deta
 
 
 def test_errors_keep_what_was_added_through_pickle(ib: Any) -> None:
-    error = ib.VerbsError("ibv_post_send", errno.ENOMEM)
-    error.index, error.posted = 3, 2
-    error.note = "added"
-    for same in copies(error):
-        assert (same.index, same.posted, same.note) == (3, 2, "added")
+    for error in (
+        ib.VerbsError("ibv_post_send", errno.ENOMEM),
+        ib.CompletionError(ib.WC(status=12)),
+        ib.RangeError("x"),
+    ):
+        error.index, error.posted = 3, 2
+        error.note = "added"
+        for same in copies(error):
+            assert (same.index, same.posted, same.note) == (3, 2, "added")
 
 
 def test_every_exception_pickles_and_copies(ib: Any) -> None:
