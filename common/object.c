@@ -345,13 +345,13 @@ PyObject *core_object_get_as_parameter(PyObject *op, void *ignored)
     PyObject *ctypes, *pointer;
 
     (void)ignored;
-    if (core_check_open(self, "_as_parameter_") < 0)
-        return NULL;
+    /* Not a plain int, which ctypes would pass as a C int. The import may run other threads: it comes first. */
     ctypes = PyImport_ImportModule("ctypes");
     if (!ctypes)
         return NULL;
-    /* Not a plain int, which ctypes would pass as a C int. */
-    pointer = PyObject_CallMethod(ctypes, "c_void_p", "N", PyLong_FromVoidPtr(self->handle));
+    pointer = core_check_open(self, "_as_parameter_") < 0
+                  ? NULL
+                  : PyObject_CallMethod(ctypes, "c_void_p", "N", PyLong_FromVoidPtr(self->handle));
     Py_DECREF(ctypes);
     return pointer;
 }

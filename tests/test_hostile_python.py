@@ -6,6 +6,7 @@ Nothing may crash; nothing is posted of a call that raises; what is posted was c
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import errno
 import gc
@@ -432,6 +433,21 @@ def test_parents_that_the_collector_closes_while_a_queue_pair_is_made(rig: Rig, 
     gc.collect()
     cq.close()
     pd.close()
+
+
+def test_a_handle_closed_on_its_way_to_ctypes_is_no_null_pointer(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    mr = rig.pd.reg_mr(0x1000, 4096, 1)
+    original = builtins.__import__
+
+    def import_and_close(name: str, *arguments: Any) -> Any:
+        mr.close()
+        return original(name, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(builtins, "__import__", import_and_close)
+        with pytest.raises(rig.ib.VerbsError) as caught:
+            assert mr._as_parameter_
+    assert caught.value.errno == errno.EBADF
 
 
 def test_unsupported_operations_on_handles_do_not_crash(rig: Rig) -> None:
