@@ -174,14 +174,18 @@ def every_allocation(act: Callable[[], Any], most: int) -> int:
     """Runs `act` with each allocation of the interpreter failing in turn; returns how many runs failed."""
     testcapi = pytest.importorskip("_testcapi", reason="needs the interpreter's own test module")
     failures = 0
-    for n in range(most):
-        testcapi.set_nomemory(n, n + 1)
-        try:
-            act()
-        except MemoryError:
-            failures += 1
-        finally:
-            testcapi.remove_mem_hooks()
+    gc.disable()  # the callbacks that others have in the collector would fail too
+    try:
+        for n in range(most):
+            testcapi.set_nomemory(n, n + 1)
+            try:
+                act()
+            except MemoryError:
+                failures += 1
+            finally:
+                testcapi.remove_mem_hooks()
+    finally:
+        gc.enable()
     return failures
 
 
