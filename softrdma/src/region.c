@@ -226,7 +226,10 @@ uint64_t heap_alloc(struct region *r, uint64_t size)
     }
     mark_run(r->heap_bits, start, n, true);
     r->heap_next = start + n;
-    return r->heap_start + start * HEAP_UNIT;
+    start = r->heap_start + start * HEAP_UNIT;
+    /* Emptied when it was freed; but a program may have written to it since, through a mapping that it kept. */
+    madvise(region_at(r, start, n * HEAP_UNIT), n * HEAP_UNIT, MADV_REMOVE);
+    return start;
 }
 
 void heap_free(struct region *r, uint64_t offset, uint64_t size)
