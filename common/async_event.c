@@ -47,14 +47,15 @@ static enum subject subject_of(int event_type)
     }
 }
 
-PyObject *core_async_event_new(struct core_context *context, const struct ibv_async_event *event)
+PyObject *core_async_event_new(struct core_state *state)
 {
-    struct core_state *state = context->base.state;
-    struct core_async_event *self =
-        (struct core_async_event *)PyType_GenericAlloc(state->types[CORE_TYPE_ASYNC_EVENT], 0);
+    return PyType_GenericAlloc(state->types[CORE_TYPE_ASYNC_EVENT], 0);
+}
 
-    if (!self)
-        return NULL;
+void core_async_event_fill(PyObject *op, const struct core_context *context, const struct ibv_async_event *event)
+{
+    struct core_async_event *self = (struct core_async_event *)op;
+
     self->event_type = (int)event->event_type;
     self->subject = subject_of(self->event_type);
     if (self->subject == SUBJECT_PORT)
@@ -62,7 +63,6 @@ PyObject *core_async_event_new(struct core_context *context, const struct ibv_as
     else if (self->subject != SUBJECT_NONE)
         self->object = (PyObject *)core_context_find(context, core_pointer_key(event->element.cq));
     Py_XINCREF(self->object);
-    return (PyObject *)self;
 }
 
 static PyObject *async_event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

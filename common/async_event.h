@@ -10,7 +10,10 @@
 
 extern const PyType_Spec core_async_event_spec;
 
-/* The event that a context's library gave, copied; the object it is about is looked up in the context. */
-PyObject *core_async_event_new(struct core_context *context, const struct ibv_async_event *event);
+/* An event that says nothing yet. Made before the library is asked for one, which could not be given back. */
+PyObject *core_async_event_new(struct core_state *state);
+
+/* What a context's library gave is copied; the object it is about is looked up in the context. */
+void core_async_event_fill(PyObject *self, const struct core_context *context, const struct ibv_async_event *event);
 
 #endif

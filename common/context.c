@@ -193,17 +193,22 @@ PyObject *core_context_method_query_gid(PyObject *op, PyObject *const *args, Py_
 static PyObject *read_async_event(struct core_object *op, int *ret_err)
 {
     struct core_context *self = (struct core_context *)op;
+    PyObject *object = core_async_event_new(op->state);
     struct ibv_async_event event;
 
+    *ret_err = 0;
+    if (!object)
+        return NULL;
     errno = 0;
     if (verbs.get_async_event(op->handle, &event)) {
         *ret_err = verbs_last_errno();
+        Py_DECREF(object);
         return NULL;
     }
     /* Acknowledged as it is read: a program that drops an event never blocks a destroy. */
     verbs.ack_async_event(&event);
-    *ret_err = 0;
-    return core_async_event_new(self, &event);
+    core_async_event_fill(object, self, &event);
+    return object;
 }
 
 static const struct core_params get_async_event_params = {"Context.get_async_event", 1, 0, {CORE_NAME_timeout}};

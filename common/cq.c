@@ -157,6 +157,17 @@ static PyObject *take(struct core_cq *self)
     return object;
 }
 
+/* Puts back the completion that was taken last. */
+static void untake(struct core_cq *self, PyObject *object)
+{
+    struct ibv_wc *wc = &self->ready[--self->ready_at];
+
+    *wc = ((struct core_wc *)object)->wc;
+    if (wc->wc_flags & IBV_WC_WITH_IMM)
+        wc->imm_data = htobe32(wc->imm_data);
+    self->ready_count++;
+}
+
 /* A list of what is ready, at most so many. What the collector does in the meantime may have taken some of it. */
 static PyObject *deliver(struct core_cq *self, uint32_t most)
 {
@@ -179,9 +190,12 @@ static PyObject *deliver(struct core_cq *self, uint32_t most)
         return NULL;
     }
     PyErr_Clear(); /* what there is, is delivered; what is left comes with the next call */
-    if (PyList_SetSlice(list, (Py_ssize_t)done, (Py_ssize_t)wanted, NULL) < 0)
-        Py_CLEAR(list);
-    return list;
+    if (PyList_SetSlice(list, (Py_ssize_t)done, (Py_ssize_t)wanted, NULL) == 0)
+        return list;
+    while (done) /* not even memory to shorten it: all of it comes with the next call */
+        untake(self, PyList_GetItem(list, (Py_ssize_t)--done));
+    Py_DECREF(list);
+    return NULL;
 }
 
 /* The rest of a poll for more than the library is asked for at once. An error is kept for the next call. */
@@ -200,13 +214,9 @@ static void deliver_more(struct core_cq *self, PyObject *list, uint32_t most)
         wc = take(self);
         if (!wc || PyList_Append(list, wc) < 0) {
             /* Out of memory between taking and keeping: the completion goes back to where it came from. */
-            if (wc) {
-                self->ready[--self->ready_at] = ((struct core_wc *)wc)->wc;
-                if (((struct core_wc *)wc)->wc.wc_flags & IBV_WC_WITH_IMM)
-                    self->ready[self->ready_at].imm_data = htobe32(((struct core_wc *)wc)->wc.imm_data);
-                self->ready_count++;
-                Py_DECREF(wc);
-            }
+            if (wc)
+                untake(self, wc);
+            Py_XDECREF(wc);
             PyErr_Clear();
             return;
         }
