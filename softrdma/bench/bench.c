@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the host costs, beside memcpy: one process, two threads, two processes. Times are of the wall; run it on a quiet
- * machine, and note that two processes that poll need a core each. bench [SCALE]: 1 is a second or two for each part. */
+/* What the host costs, beside memcpy: one process, two threads, two processes. Times are of the wall; run it
+ * on a quiet machine, and note that two processes that poll need a core each. bench [SCALE]: 1 is a second or
+ * two for each part. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -64,7 +65,8 @@ static double copying(uint8_t *to, const uint8_t *from, size_t length, int n)
     return now_s() - start;
 }
 
-static void make_pair(struct end *a, struct end *b, struct ibv_context *ca, struct ibv_context *cb, size_t size)
+static void make_pair(struct end *a, struct end *b, struct ibv_context *ca, struct ibv_context *cb,
+                      size_t size)
 {
     *a = end_make(ca, IBV_QPT_RC, size);
     *b = end_make(cb, IBV_QPT_RC, size);
@@ -159,7 +161,8 @@ static void wait_value(struct end *e, uint64_t value)
         ;
 }
 
-/* The peer of two_processes answers each write into its buffer with one into the other's, then each message. */
+/* The peer of two_processes answers each write into its buffer with one into the other's, then each message.
+ */
 static int echo(int in, int out)
 {
     struct end e = end_make(open_device(1), IBV_QPT_RC, MIB);

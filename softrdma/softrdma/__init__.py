@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A software RDMA host below the unmodified libibverbs.
 
-``python -m softrdma run -- PROGRAM ARGS`` starts a program that finds RDMA devices where the machine has none;
+``python -m softrdma run -- PROGRAM ARGS`` starts a program that finds RDMA devices where there are none;
 ``preload()`` prepares an environment for children that a test runner starts; ``pytest --softrdma`` runs a test suite so.
 """
 

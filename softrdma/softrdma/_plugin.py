@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pytest plugin: with ``--softrdma`` pytest starts itself again under the library.
 
-The second pytest has a fabric of its own, so that two test runs on one machine do not meet, unless SOFTRDMA_FABRIC names
-one.
+The second pytest has a fabric of its own, so that two test runs on one machine do not meet, unless SOFTRDMA_FABRIC
+names one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What every file of the host needs: the C library's headers in an order that suits the kernel's, and a few helpers. */
+/* What every file of the host needs: the C library's headers in an order that suits the kernel's, and a few
+ * helpers. */
 #ifndef SOFTRDMA_BASE_H
 #define SOFTRDMA_BASE_H
 
-/* A build that asks for 64-bit files would have the headers rename the calls that we define; here both names mean one. */
+/* A build that asks for 64-bit files would have the headers rename the calls that we define; here both names
+ * mean one. */
 #undef _FILE_OFFSET_BITS
 
 #ifndef _GNU_SOURCE
@@ -25,7 +27,8 @@ _Static_assert(sizeof(void *) == 8, "64-bit hosts only: struct stat and off_t ha
 
 #define EXPORT __attribute__((visibility("default")))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
-/* Thread-local storage that a signal handler may touch: no lazy allocation, so the library must be there from the start. */
+/* Thread-local storage that a signal handler may touch: no lazy allocation, so the library must be there from
+ * the start. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
 #define CACHE_LINE 64

@@ -14,10 +14,10 @@ enum copy_mode {
 };
 
 struct config {
-    char fabric[64]; /* SOFTRDMA_FABRIC: processes that name the same one reach each other */
-    int ndevices;    /* SOFTRDMA_DEVICES: "rxe:2", or just "2" */
+    char fabric[64];     /* SOFTRDMA_FABRIC: processes that name the same one reach each other */
+    int ndevices;        /* SOFTRDMA_DEVICES: "rxe:2", or just "2" */
     enum copy_mode copy; /* SOFTRDMA_COPY: auto, process_vm, agent */
-    bool trace;      /* SOFTRDMA_TRACE: calls and requests on stderr */
+    bool trace;          /* SOFTRDMA_TRACE: calls and requests on stderr */
 };
 
 extern struct config config;
@@ -25,10 +25,10 @@ extern struct config config;
 void config_load(void);
 void trace_print(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
-#define TRACE(...)                    \
-    do {                              \
-        if (config.trace)             \
-            trace_print(__VA_ARGS__); \
+#define TRACE(...)                                                                                           \
+    do {                                                                                                     \
+        if (config.trace)                                                                                    \
+            trace_print(__VA_ARGS__);                                                                        \
     } while (0)
 
 #endif

@@ -90,7 +90,8 @@ void context_add_fd(uint32_t context, int fd)
 /* Where the entry of a handle is, or NULL if there is no room for it. */
 static uint32_t *entry_of(struct region *r, uint32_t context, uint32_t handle)
 {
-    uint64_t chunk = atomic_load_explicit(&r->context[context].handles[handle / HANDLE_CHUNK], memory_order_acquire);
+    uint64_t chunk =
+        atomic_load_explicit(&r->context[context].handles[handle / HANDLE_CHUNK], memory_order_acquire);
     uint32_t *entries;
 
     if (!chunk)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What opening a device gives: a descriptor and a table of handles. It lives until the last process that holds a copy of
- * the descriptor has closed it, or died. */
+/* What opening a device gives: a descriptor and a table of handles. It lives until the last process that
+ * holds a copy of the descriptor has closed it, or died. */
 #ifndef SOFTRDMA_CONTEXT_H
 #define SOFTRDMA_CONTEXT_H
 

@@ -31,7 +31,8 @@ const struct device *device_at(int index)
     return &devices[index];
 }
 
-/* The addresses depend on the number of the device only, so every process of a fabric sees the same machine. */
+/* The addresses depend on the number of the device only, so every process of a fabric sees the same machine.
+ */
 void device_init(void)
 {
     for (int i = 0; i < config.ndevices; i++) {
@@ -76,7 +77,8 @@ bool gid_is_multicast(const uint8_t *gid)
     return gid[0] == 0xff || (gid_is_ipv4(gid) && gid[12] >> 4 == 14);
 }
 
-/* ib_core asks the route and neighbour tables. Here everybody that exists is a neighbour; nobody else answers. */
+/* ib_core asks the route and neighbour tables. Here everybody that exists is a neighbour; nobody else
+ * answers. */
 int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *dgid)
 {
     if (sgid_index >= DEVICE_GIDS)
@@ -113,7 +115,9 @@ int device_query_port(struct call *c)
 
 static struct ib_uverbs_gid_entry gid_entry(const struct device *d, uint32_t index)
 {
-    struct ib_uverbs_gid_entry e = {.gid_index = index, .port_num = 1, .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
+    struct ib_uverbs_gid_entry e = {.gid_index = index,
+                                    .port_num = 1,
+                                    .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
                                     .netdev_ifindex = (uint32_t)d->index + 2};
 
     memcpy(e.gid, d->gid[index], 16);

@@ -23,8 +23,9 @@ struct device {
     uint8_t gid[DEVICE_GIDS][16];
 };
 
-/* The kernel driver and the hardware under it. Where a hook takes a call, the generic part has checked the handles, holds
- * region.lock, and stores the object only if the hook returns 0; a hook that fails leaves nothing behind. */
+/* The kernel driver and the hardware under it. Where a hook takes a call, the generic part has checked the
+ * handles, holds region.lock, and stores the object only if the hook returns 0; a hook that fails leaves
+ * nothing behind. */
 struct device_model {
     const char *name;
     uint32_t driver_id;
@@ -73,7 +74,8 @@ const struct device_model *device_model_at(int i);
 
 void device_init(void); /* from the configuration */
 
-/* Can the device reach that GID from its table entry sgid_index? 0, or what the kernel's address resolution answers. */
+/* Can the device reach that GID from its table entry sgid_index? 0, or what the kernel's address resolution
+ * answers. */
 int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *dgid);
 
 /* Methods of the front that concern the device. */

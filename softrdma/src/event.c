@@ -15,7 +15,8 @@
 #include "process.h"
 #include "service.h"
 
-/* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit both. */
+/* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit
+ * both. */
 struct pipe_ends {
     uint32_t generation;
     int read_fd, write_fd;
@@ -178,7 +179,8 @@ void event_write_pending(struct region *r)
     }
 }
 
-void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t type, uint32_t *counter)
+void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t type,
+                 uint32_t *counter)
 {
     struct context *c = &r->context[context];
     struct ib_uverbs_async_event_desc event = {.element = element, .event_type = type};
@@ -222,8 +224,8 @@ void event_write_pending_async(struct region *r)
     }
 }
 
-/* Reads the pipe dry, through a description of our own that does not block while another thread reads too; writes the
- * other objects' events back. Both kinds of event begin with the element. */
+/* Reads the pipe dry, through a description of our own that does not block while another thread reads too;
+ * writes the other objects' events back. Both kinds of event begin with the element. */
 static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t size)
 {
     char path[40];
@@ -267,7 +269,8 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq)
     return atomic_load(&cq->comp_events) - gone;
 }
 
-uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t *counter)
+uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object, uint64_t element,
+                            uint32_t *counter)
 {
     struct context *c = &r->context[context];
     uint32_t gone = 0, kept, reported;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which descriptors of this process are ours, and what for. One atomic load answers for a descriptor that is not. */
+/* Which descriptors of this process are ours, and what for. One atomic load answers for a descriptor that is
+ * not. */
 #ifndef SOFTRDMA_FD_H
 #define SOFTRDMA_FD_H
 
@@ -34,7 +35,8 @@ static inline void fd_set_kind(int fd, enum fd_kind kind, uint32_t index)
         atomic_store_explicit(&fd_table[fd], (uint32_t)kind << 24 | index, memory_order_release);
 }
 
-/* Moves a descriptor of ours out of the way of the program, marks it internal and close-on-exec; returns it. */
+/* Moves a descriptor of ours out of the way of the program, marks it internal and close-on-exec; returns it.
+ */
 int fd_make_internal(int fd);
 void fd_close_internal(int fd);
 

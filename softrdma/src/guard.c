@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The fault handler, and the copies that rely on it. */
-#undef _FORTIFY_SOURCE /* its longjmp mistrusts jumps between stacks, and a handler may run on the program's own alternate one */
+#undef _FORTIFY_SOURCE /* its longjmp mistrusts jumps between stacks, and a handler may run on the program's \
+                          own alternate one */
 #include "guard.h"
 
 #include <pthread.h>
@@ -15,7 +16,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static THREAD_LOCAL sigjmp_buf *volatile landing; /* where a fault of this thread goes; NULL: it is not ours */
+static THREAD_LOCAL sigjmp_buf
+    *volatile landing; /* where a fault of this thread goes; NULL: it is not ours */
 static pthread_mutex_t chain_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction chained[2]; /* what the program wants done: SIGSEGV, SIGBUS */
 static atomic_bool installed;
@@ -96,7 +98,8 @@ int guard_copy(void *dst, const void *src, size_t length)
     atomic_signal_fence(memory_order_seq_cst);
     if (length == 8 && !(((uintptr_t)dst | (uintptr_t)src) & 7))
         /* one store: a program may be polling on this word */
-        __atomic_store_n((uint64_t *)dst, __atomic_load_n((const uint64_t *)src, __ATOMIC_RELAXED), __ATOMIC_RELEASE);
+        __atomic_store_n((uint64_t *)dst, __atomic_load_n((const uint64_t *)src, __ATOMIC_RELAXED),
+                         __ATOMIC_RELEASE);
     else
         libc_get()->memcpy(dst, src, length);
     atomic_signal_fence(memory_order_seq_cst);
@@ -130,7 +133,8 @@ static int touch_pages(uint64_t addr, uint64_t end, bool writable, uint64_t page
 
 int guard_populate(uint64_t addr, uint64_t length, bool writable)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = addr / page * page, end = align_up(addr + length, page);
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = addr / page * page,
+             end = align_up(addr + length, page);
 
     if (end <= start)
         return EFAULT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Touching memory that belongs to the program and may have gone: what the kernel calls copy_from_user. A fault ends the
- * copy with an error instead of the process; every other fault still goes to the handler that the program installed. */
+/* Touching memory that belongs to the program and may have gone: what the kernel calls copy_from_user. A
+ * fault ends the copy with an error instead of the process; every other fault still goes to the handler that
+ * the program installed. */
 #ifndef SOFTRDMA_GUARD_H
 #define SOFTRDMA_GUARD_H
 

@@ -12,44 +12,45 @@
 struct statx;
 
 /* One row for each call: return type, name, parameters. */
-#define LIBC_CALLS(X)                                                              \
-    X(int, open, (const char *, int, ...))                                         \
-    X(int, open64, (const char *, int, ...))                                       \
-    X(int, openat, (int, const char *, int, ...))                                  \
-    X(int, openat64, (int, const char *, int, ...))                                \
-    X(FILE *, fopen, (const char *, const char *))                                 \
-    X(FILE *, fopen64, (const char *, const char *))                               \
-    X(DIR *, opendir, (const char *))                                              \
-    X(int, scandir, (const char *, struct dirent ***, int (*)(const struct dirent *), \
-                     int (*)(const struct dirent **, const struct dirent **)))     \
-    X(int, access, (const char *, int))                                            \
-    X(int, faccessat, (int, const char *, int, int))                               \
-    X(int, euidaccess, (const char *, int))                                        \
-    X(ssize_t, readlink, (const char *, char *, size_t))                           \
-    X(ssize_t, readlinkat, (int, const char *, char *, size_t))                    \
-    X(char *, realpath, (const char *, char *))                                    \
-    X(int, stat, (const char *, struct stat *))                                    \
-    X(int, lstat, (const char *, struct stat *))                                   \
-    X(int, fstat, (int, struct stat *))                                            \
-    X(int, fstatat, (int, const char *, struct stat *, int))                       \
-    X(int, __xstat, (int, const char *, struct stat *))                            \
-    X(int, __lxstat, (int, const char *, struct stat *))                           \
-    X(int, __fxstat, (int, int, struct stat *))                                    \
-    X(int, __fxstatat, (int, int, const char *, struct stat *, int))               \
-    X(int, statx, (int, const char *, int, unsigned, struct statx *))              \
-    X(int, ioctl, (int, unsigned long, ...))                                       \
-    X(ssize_t, read, (int, void *, size_t))                                        \
-    X(ssize_t, write, (int, const void *, size_t))                                 \
-    X(int, close, (int))                                                           \
-    X(int, close_range, (unsigned, unsigned, int))                                 \
-    X(void, closefrom, (int))                                                      \
-    X(int, dup, (int))                                                             \
-    X(int, dup2, (int, int))                                                       \
-    X(int, dup3, (int, int, int))                                                  \
-    X(int, fcntl, (int, int, ...))                                                 \
-    X(int, fcntl64, (int, int, ...))                                               \
-    X(int, socket, (int, int, int))                                                \
-    X(int, sigaction, (int, const struct sigaction *, struct sigaction *))         \
+#define LIBC_CALLS(X)                                                                                        \
+    X(int, open, (const char *, int, ...))                                                                   \
+    X(int, open64, (const char *, int, ...))                                                                 \
+    X(int, openat, (int, const char *, int, ...))                                                            \
+    X(int, openat64, (int, const char *, int, ...))                                                          \
+    X(FILE *, fopen, (const char *, const char *))                                                           \
+    X(FILE *, fopen64, (const char *, const char *))                                                         \
+    X(DIR *, opendir, (const char *))                                                                        \
+    X(int, scandir,                                                                                          \
+      (const char *, struct dirent ***, int (*)(const struct dirent *),                                      \
+       int (*)(const struct dirent **, const struct dirent **)))                                             \
+    X(int, access, (const char *, int))                                                                      \
+    X(int, faccessat, (int, const char *, int, int))                                                         \
+    X(int, euidaccess, (const char *, int))                                                                  \
+    X(ssize_t, readlink, (const char *, char *, size_t))                                                     \
+    X(ssize_t, readlinkat, (int, const char *, char *, size_t))                                              \
+    X(char *, realpath, (const char *, char *))                                                              \
+    X(int, stat, (const char *, struct stat *))                                                              \
+    X(int, lstat, (const char *, struct stat *))                                                             \
+    X(int, fstat, (int, struct stat *))                                                                      \
+    X(int, fstatat, (int, const char *, struct stat *, int))                                                 \
+    X(int, __xstat, (int, const char *, struct stat *))                                                      \
+    X(int, __lxstat, (int, const char *, struct stat *))                                                     \
+    X(int, __fxstat, (int, int, struct stat *))                                                              \
+    X(int, __fxstatat, (int, int, const char *, struct stat *, int))                                         \
+    X(int, statx, (int, const char *, int, unsigned, struct statx *))                                        \
+    X(int, ioctl, (int, unsigned long, ...))                                                                 \
+    X(ssize_t, read, (int, void *, size_t))                                                                  \
+    X(ssize_t, write, (int, const void *, size_t))                                                           \
+    X(int, close, (int))                                                                                     \
+    X(int, close_range, (unsigned, unsigned, int))                                                           \
+    X(void, closefrom, (int))                                                                                \
+    X(int, dup, (int))                                                                                       \
+    X(int, dup2, (int, int))                                                                                 \
+    X(int, dup3, (int, int, int))                                                                            \
+    X(int, fcntl, (int, int, ...))                                                                           \
+    X(int, fcntl64, (int, int, ...))                                                                         \
+    X(int, socket, (int, int, int))                                                                          \
+    X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                   \
     X(sighandler_t, signal, (int, sighandler_t))
 
 struct libc {
@@ -59,8 +60,8 @@ struct libc {
     void *(*memcpy)(void *, const void *, size_t); /* not a sanitizer's: a NIC does not read shadow memory */
 };
 
-/* Resolved on first use: constructors of other libraries may call us before ours runs. A call that this C library
- * lacks is NULL; the stat family always works through libc_stat and libc_fstat below. */
+/* Resolved on first use: constructors of other libraries may call us before ours runs. A call that this C
+ * library lacks is NULL; the stat family always works through libc_stat and libc_fstat below. */
 const struct libc *libc_get(void);
 
 /* Beneath both generations of the stat calls. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Locks that lie in shared memory and survive the death of whoever holds them. What they protect is written so that a
- * holder may vanish between any two stores: a lost message at worst, never a broken structure. */
+/* Locks that lie in shared memory and survive the death of whoever holds them. What they protect is written
+ * so that a holder may vanish between any two stores: a lost message at worst, never a broken structure. */
 #ifndef SOFTRDMA_LOCK_H
 #define SOFTRDMA_LOCK_H
 
@@ -30,7 +30,8 @@ static inline void lock_give(pthread_mutex_t *m)
     pthread_mutex_unlock(m);
 }
 
-/* Is a living thread holding it? A lock that a process takes at birth and never gives back says whether it lives. */
+/* Is a living thread holding it? A lock that a process takes at birth and never gives back says whether it
+ * lives. */
 static inline bool lock_is_held(pthread_mutex_t *m)
 {
     int err = pthread_mutex_trylock(m);

@@ -42,8 +42,8 @@ static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
     if (!in->length || in->length > MAX_LENGTH || in->start + in->length < in->start ||
         in->hca_va + in->length < in->hca_va)
         return EINVAL;
-    writable = access & (IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
-                         IB_UVERBS_ACCESS_MW_BIND);
+    writable = access & (IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                         IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND);
     return guard_populate(in->start, in->length, writable);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory windows. Their keys begin above those of regions. What a bind or an invalidation may do is the model's matter. */
+/* Memory windows. Their keys begin above those of regions. What a bind or an invalidation may do is the
+ * model's matter. */
 #include "context.h"
 #include "lock.h"
 #include "object.h"
@@ -59,7 +60,11 @@ int mw_alloc(struct call *c)
         err = call_respond(c, &out, sizeof(out));
         if (!err) {
             lock_take(&r->mw_lock);
-            r->mw[i] = (struct mw){.key = out.rkey, .pd = pd, .context = c->context, .type = in->mw_type, .mr = NONE,
+            r->mw[i] = (struct mw){.key = out.rkey,
+                                   .pd = pd,
+                                   .context = c->context,
+                                   .type = in->mw_type,
+                                   .mr = NONE,
                                    .qp = NONE};
             lock_give(&r->mw_lock);
             r->pd[pd].refs++;

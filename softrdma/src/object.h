@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs objects: their methods for the front, and what destroys each. Generic rules live in the object's own file
- * (what may be destroyed while what exists, keys, handles, event counts); what a model adds is in its hooks. */
+/* The verbs objects: their methods for the front, and what destroys each. Generic rules live in the object's
+ * own file (what may be destroyed while what exists, keys, handles, event counts); what a model adds is in
+ * its hooks. */
 #ifndef SOFTRDMA_OBJECT_H
 #define SOFTRDMA_OBJECT_H
 
 #include "region.h"
 #include "uverbs.h"
 
-/* Frees an object and drops its references; the caller holds region.lock and has checked that nothing needs it. */
+/* Frees an object and drops its references; the caller holds region.lock and has checked that nothing needs
+ * it. */
 void object_free(struct region *r, enum object_type type, uint32_t index);
 void pd_free(struct region *r, uint32_t index);
 void mr_free(struct region *r, uint32_t index);
@@ -17,7 +19,8 @@ void qp_free(struct region *r, uint32_t index);
 void srq_free(struct region *r, uint32_t index);
 void ah_free(struct region *r, uint32_t index);
 
-/* Waits until no data path uses what this PD's keys name any more: after a key was taken away, before its memory goes. */
+/* Waits until no data path uses what this PD's keys name any more: after a key was taken away, before its
+ * memory goes. */
 void pd_quiesce(struct region *r, uint32_t pd);
 
 /* Finds a PD by its handle; NONE if there is none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The C library's calls that we stand in front of. Each asks one question (is this path, or this descriptor, ours?) and
- * otherwise does nothing but pass on. */
+/* The C library's calls that we stand in front of. Each asks one question (is this path, or this descriptor,
+ * ours?) and otherwise does nothing but pass on. */
 #undef _FORTIFY_SOURCE
 #include "base.h"
 
@@ -50,7 +50,7 @@ static int fail(int err)
     return -1;
 }
 
-/* ---- opening and looking ---------------------------------------------------------------------------------------- */
+/* ---- opening and looking ---- */
 
 static int open_device(int device, int flags)
 {
@@ -59,13 +59,13 @@ static int open_device(int device, int flags)
     return fd < 0 ? fail(-fd) : fd;
 }
 
-#define OPEN_MODE(flags)                              \
-    mode_t mode = 0;                                  \
-    if ((flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) { \
-        va_list ap;                                   \
-        va_start(ap, flags);                          \
-        mode = va_arg(ap, mode_t);                    \
-        va_end(ap);                                   \
+#define OPEN_MODE(flags)                                                                                     \
+    mode_t mode = 0;                                                                                         \
+    if ((flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) {                                                  \
+        va_list ap;                                                                                          \
+        va_start(ap, flags);                                                                                 \
+        mode = va_arg(ap, mode_t);                                                                           \
+        va_end(ap);                                                                                          \
     }
 
 static int open_path(int dir, const char *path, int flags, mode_t mode)
@@ -219,7 +219,7 @@ EXPORT char *__realpath_chk(const char *path, char *out, size_t size)
     return realpath(path, out);
 }
 
-/* ---- stat, in both generations of the C library ------------------------------------------------------------------ */
+/* ---- stat, in both generations of the C library ---- */
 
 static int device_stat(int device, struct stat *st)
 {
@@ -380,7 +380,7 @@ EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct sta
     return 0;
 }
 
-/* ---- descriptors -------------------------------------------------------------------------------------------------- */
+/* ---- descriptors ---- */
 
 /* A descriptor of ours goes away. */
 static void forget(int fd, enum fd_kind kind, uint32_t index)
@@ -595,7 +595,7 @@ EXPORT int socket(int domain, int type, int protocol)
     return libc_get()->socket(domain, type, protocol);
 }
 
-/* ---- signals: see guard.h ------------------------------------------------------------------------------------------ */
+/* ---- signals: see guard.h ---- */
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
@@ -607,14 +607,16 @@ EXPORT sighandler_t signal(int sig, sighandler_t handler)
     return guard_signal(sig, handler);
 }
 
-/* ---- one symbol of libibverbs --------------------------------------------------------------------------------------- */
+/* ---- one symbol of libibverbs ---- */
 
-/* The rxe provider before rdma-core 39 asks the host's neighbour table for a peer's MAC. There is no wire here, and any
- * address will do. */
+/* The rxe provider before rdma-core 39 asks the host's neighbour table for a peer's MAC. There is no wire
+ * here, and any address will do. */
 struct ibv_context;
 struct ibv_ah_attr;
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid);
-EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[6], uint16_t *vid)
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[6],
+                                       uint16_t *vid);
+EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *ctx, struct ibv_ah_attr *attr, uint8_t mac[6],
+                                       uint16_t *vid)
 {
     (void)ctx;
     (void)attr;

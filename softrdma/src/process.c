@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Joining a fabric, and keeping one's place over fork. A forked child stays in its parent's region under an entry of its
- * own; it starts a service thread with the first call that needs one. */
+/* Joining a fabric, and keeping one's place over fork. A forked child stays in its parent's region under an
+ * entry of its own; it starts a service thread with the first call that needs one. */
 #include "process.h"
 
 #include <pthread.h>
@@ -150,8 +150,8 @@ static void abandon(void)
     process.region = NULL; /* stays mapped: somebody may be on the way out of it */
 }
 
-/* The child takes its own entry and is counted as a holder of every context at once: its parent may close them, or die,
- * before the child makes its first call. */
+/* The child takes its own entry and is counted as a holder of every context at once: its parent may close
+ * them, or die, before the child makes its first call. */
 static void in_child(void)
 {
     bool full = false;

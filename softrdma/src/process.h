@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* This process: the region it uses, its place in it, its service thread, and what becomes of all that over fork. */
+/* This process: the region it uses, its place in it, its service thread, and what becomes of all that over
+ * fork. */
 #ifndef SOFTRDMA_PROCESS_H
 #define SOFTRDMA_PROCESS_H
 

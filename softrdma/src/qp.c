@@ -166,7 +166,8 @@ int qp_destroy(struct call *c)
 
         handle_free(r, c->context, qp->handle);
         qp_free(r, i); /* first: a responder may raise one more event until then */
-        out.events_reported = event_forget_async(r, c->context, OBJ_QP << 24 | i, qp->user, &qp->async_events);
+        out.events_reported =
+            event_forget_async(r, c->context, OBJ_QP << 24 | i, qp->user, &qp->async_events);
         err = call_out(c, UVERBS_ATTR_DESTROY_QP_RESP, &out, sizeof(out));
     }
     lock_give(&r->lock);

@@ -13,7 +13,8 @@
 uint64_t region_layout(void)
 {
     /* Sizes stand for the fields; the leading number is raised when a meaning changes. */
-    return (uint64_t)2 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^ sizeof(struct cq);
+    return (uint64_t)2 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^
+           sizeof(struct cq);
 }
 
 static uint64_t heap_offset(void)
@@ -38,7 +39,8 @@ static struct region *map_file(int fd)
 {
     size_t own = private_size();
     uint64_t start = heap_offset() + HEAP_STEP;
-    uint8_t *base = mmap(NULL, own + region_file_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *base =
+        mmap(NULL, own + region_file_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct region *r;
 
     if (base == MAP_FAILED)
@@ -198,8 +200,8 @@ static uint64_t heap_units(uint64_t size)
     return align_up(size, page > HEAP_UNIT ? page : HEAP_UNIT) / HEAP_UNIT;
 }
 
-/* Searching goes round the part in use, so that freed memory is not handed out again at once: a program that still looks
- * at a queue it has destroyed sees zeros. */
+/* Searching goes round the part in use, so that freed memory is not handed out again at once: a program that
+ * still looks at a queue it has destroyed sees zeros. */
 static bool find_space(struct region *r, uint64_t n, uint64_t *ret_start)
 {
     uint64_t total = (atomic_load(&r->heap_end) - r->heap_start) / HEAP_UNIT;
@@ -227,7 +229,8 @@ uint64_t heap_alloc(struct region *r, uint64_t size)
     mark_run(r->heap_bits, start, n, true);
     r->heap_next = start + n;
     start = r->heap_start + start * HEAP_UNIT;
-    /* Emptied when it was freed; but a program may have written to it since, through a mapping that it kept. */
+    /* Emptied when it was freed; but a program may have written to it since, through a mapping that it kept.
+     */
     madvise(region_at(r, start, n * HEAP_UNIT), n * HEAP_UNIT, MADV_REMOVE);
     return start;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The memory in which the host keeps what a kernel would: one memfd for a process and the children it forks. Peers on
- * the fabric map it too, at addresses of their own, so it holds indices and offsets and never a pointer.
+/* The memory in which the host keeps what a kernel would: one memfd for a process and the children it forks.
+ * Peers on the fabric map it too, at addresses of their own, so it holds indices and offsets and never a
+ * pointer.
  *
- * Tables are far larger than anybody needs; the file is sparse and only what is touched exists. A slot of the QP, CQ and
- * SRQ tables is never unmapped or reshaped: whoever comes late with an old index finds a valid lock and a dead object.
+ * Tables are far larger than anybody needs; the file is sparse and only what is touched exists. A slot of the
+ * QP, CQ and SRQ tables is never unmapped or reshaped: whoever comes late with an old index finds a valid
+ * lock and a dead object.
  *
  * Locks, in the order in which they may be taken:
  *   region.lock      creation, destruction, handles, table slots, the heap; never held on the data path
@@ -13,7 +15,8 @@
  *   region.mw_lock   memory windows; region.atomic_lock[] values under atomics
  *   cq.lock          the completion queue and its arming
  *   context.events_lock, channel.lock      what has been reported to user space
- * Both locks of a QP are held to change its state, except that a responder may move it to ERR under rq_lock alone. */
+ * Both locks of a QP are held to change its state, except that a responder may move it to ERR under rq_lock
+ * alone. */
 #ifndef SOFTRDMA_REGION_H
 #define SOFTRDMA_REGION_H
 
@@ -33,7 +36,8 @@
 #define MAX_MRS (1u << 18)
 #define MAX_MWS (1u << 14)
 #define MAX_CQS (1u << 15)
-#define MAX_QPS (1u << 15) /* below 1 << 16, the low half of a QP number: the rest is the region's slot on the fabric */
+#define MAX_QPS                                                                                              \
+    (1u << 15) /* below 1 << 16, the low half of a QP number: the rest is the region's slot on the fabric */
 #define MAX_SRQS (1u << 13)
 #define MAX_AHS (1u << 15)
 #define MAX_GROUPS 1024 /* multicast memberships */
@@ -54,7 +58,7 @@ enum object_type { OBJ_NONE, OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_QP, OBJ_SRQ, OB
 
 /* A job for the thread of a process that copies on behalf of peers which may not reach into its memory. */
 struct agent_box {
-    pthread_mutex_t lock; /* held by the client for a whole conversation */
+    pthread_mutex_t lock;   /* held by the client for a whole conversation */
     _Atomic uint32_t state; /* futex */
     uint32_t op;
     int32_t result;
@@ -91,9 +95,9 @@ struct pending_async {
 struct context {
     uint32_t used, generation;
     uint32_t device;
-    uint32_t lowest_free; /* no handle below it is free */
-    uint32_t highest;     /* no handle at or above it is in use */
-    _Atomic uint64_t handles[HANDLE_CHUNKS]; /* heap offsets; an entry is type << 24 | index, 0: free */
+    uint32_t lowest_free;                     /* no handle below it is free */
+    uint32_t highest;                         /* no handle at or above it is in use */
+    _Atomic uint64_t handles[HANDLE_CHUNKS];  /* heap offsets; an entry is type << 24 | index, 0: free */
     _Atomic uint64_t holders[MAX_PROCS / 64]; /* processes that have the descriptor open */
     pthread_mutex_t events_lock;
     uint32_t async_head, async_tail; /* of pending[] */
@@ -104,9 +108,9 @@ struct context {
 struct channel {
     uint32_t used, generation;
     uint32_t context;
-    uint32_t proc; /* the one that made it; children have copies of the pipe */
+    uint32_t proc;    /* the one that made it; children have copies of the pipe */
     int32_t write_fd; /* in that process */
-    uint32_t refs; /* CQs */
+    uint32_t refs;    /* CQs */
     uint32_t closed;
     pthread_mutex_t lock; /* held to rewrite the pipe */
 };
@@ -144,7 +148,7 @@ struct cq {
     uint32_t refs; /* QP ends */
     uint32_t channel, channel_generation;
     uint32_t armed;
-    _Atomic uint32_t pending; /* events that the owner's service thread has still to write */
+    _Atomic uint32_t pending;     /* events that the owner's service thread has still to write */
     _Atomic uint32_t comp_events; /* reported */
     uint32_t async_events;
     uint64_t user;
@@ -181,9 +185,9 @@ struct qp {
     uint32_t dest_device; /* of attr.dest, resolved when it was set */
     uint32_t timer_proc;  /* whose service thread looks after wait_until */
     uint32_t drained, running;
-    uint64_t ack_deadline;  /* of the head request, while it is being refused for want of a receive */
-    _Atomic uint64_t wait_until;  /* 0: not waiting; UINT64_MAX: without a timer */
-    uint64_t peer_instance; /* of the region that the connection was made with; 0: not yet met */
+    uint64_t ack_deadline;       /* of the head request, while it is being refused for want of a receive */
+    _Atomic uint64_t wait_until; /* 0: not waiting; UINT64_MAX: without a timer */
+    uint64_t peer_instance;      /* of the region that the connection was made with; 0: not yet met */
 
     pthread_mutex_t rq_lock __attribute__((aligned(2 * CACHE_LINE)));
     struct queue rq;
@@ -205,7 +209,8 @@ struct group { /* one QP's membership of one multicast group */
     uint8_t gid[16];
 };
 
-/* Which slots of a table are taken; slots are handed out in turn, so that an old key or number meets nobody for long. */
+/* Which slots of a table are taken; slots are handed out in turn, so that an old key or number meets nobody
+ * for long. */
 struct table {
     uint32_t count, next;
 };
@@ -216,16 +221,16 @@ struct region {
     uint64_t magic, layout, size;
     uint64_t instance; /* random: tells a region from the one that had its slot before */
     uint32_t slot;
-    _Atomic uint32_t nwaiting; /* hint: QPs with wait_until set */
-    _Atomic uint32_t nerror;   /* hint: QPs in ERR whose receives must be looked after */
+    _Atomic uint32_t nwaiting;       /* hint: QPs with wait_until set */
+    _Atomic uint32_t nerror;         /* hint: QPs in ERR whose receives must be looked after */
     _Atomic uint32_t events_pending; /* completion events that a service thread has still to write */
     pthread_mutex_t lock;
     pthread_mutex_t mw_lock;
     pthread_mutex_t atomic_lock[ATOMIC_LOCKS];
     uint32_t generation;
 
-    uint64_t heap_start; /* offset in the file */
-    uint64_t heap_next;  /* unit from which the next search starts */
+    uint64_t heap_start;       /* offset in the file */
+    uint64_t heap_next;        /* unit from which the next search starts */
     _Atomic uint64_t heap_end; /* offset in the file up to which it is in use; grows */
     struct table pds, mrs, mws, cqs, qps, srqs, ahs;
     uint64_t pd_bits[TABLE_BITS(MAX_PDS)];
@@ -283,10 +288,12 @@ static inline struct mapping *region_mapping(const struct region *r)
 /* Makes all of the heap that is in use accessible here. */
 void region_follow(struct region *r);
 
-/* A piece of the heap. Most of the file is kept inaccessible, so that tools that walk through all memory do not fill it. */
+/* A piece of the heap. Most of the file is kept inaccessible, so that tools that walk through all memory do
+ * not fill it. */
 static inline void *region_at(struct region *r, uint64_t offset, uint64_t size)
 {
-    if (__builtin_expect(offset + size > atomic_load_explicit(&region_mapping(r)->accessible, memory_order_relaxed), 0))
+    if (__builtin_expect(
+            offset + size > atomic_load_explicit(&region_mapping(r)->accessible, memory_order_relaxed), 0))
         region_follow(r);
     return (uint8_t *)r + offset;
 }

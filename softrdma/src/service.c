@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The service thread. It sleeps unless there is something to do, takes no signals, and holds its process's sign of life. */
+/* The service thread. It sleeps unless there is something to do, takes no signals, and holds its process's
+ * sign of life. */
 #include "service.h"
 
 #include <poll.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The one thread of a process: timers of waiting queue pairs, events that peers caused, newcomers that ask for the region. */
+/* The one thread of a process: timers of waiting queue pairs, events that peers caused, newcomers that ask
+ * for the region. */
 #ifndef SOFTRDMA_SERVICE_H
 #define SOFTRDMA_SERVICE_H
 

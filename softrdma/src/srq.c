@@ -9,7 +9,8 @@ static int make(struct call *c, uint32_t i, uint32_t pd)
 {
     struct region *r = c->r;
     struct srq *s = &r->srq[i];
-    uint32_t h, wr = call_u32(c, UVERBS_ATTR_CREATE_SRQ_MAX_WR), sge = call_u32(c, UVERBS_ATTR_CREATE_SRQ_MAX_SGE);
+    uint32_t h, wr = call_u32(c, UVERBS_ATTR_CREATE_SRQ_MAX_WR),
+                sge = call_u32(c, UVERBS_ATTR_CREATE_SRQ_MAX_SGE);
     int err;
 
     s->context = c->context;

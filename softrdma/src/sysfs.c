@@ -145,7 +145,8 @@ static void put_device(const struct device *d)
     put(text, "%s/dev", dir);
 
     snprintf(dir, sizeof(dir), "class/infiniband/%s", d->name);
-    snprintf(text, sizeof(text), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5], g[6], g[7]);
+    snprintf(text, sizeof(text), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5],
+             g[6], g[7]);
     put(d->model->node_type, "%s/node_type", dir);
     put(d->model->name, "%s/node_desc", dir);
     put("", "%s/fw_ver", dir);
@@ -198,8 +199,8 @@ static void make(void)
 
     pthread_mutex_lock(&make_lock);
     if (!atomic_load(&made)) {
-        if (make_in("/dev/shm") || make_in(secure_getenv("XDG_RUNTIME_DIR")) || make_in(secure_getenv("TMPDIR")) ||
-            make_in("/tmp"))
+        if (make_in("/dev/shm") || make_in(secure_getenv("XDG_RUNTIME_DIR")) ||
+            make_in(secure_getenv("TMPDIR")) || make_in("/tmp"))
             fill();
         atomic_store_explicit(&made, true, memory_order_release);
     }
@@ -218,8 +219,8 @@ const char *sysfs_path(const char *path, char buf[SYSFS_PATH_MAX])
         make();
     if (!root[0])
         return path;
-    if ((size_t)snprintf(buf, SYSFS_PATH_MAX, "%s%s", root, begins(path, "/dev/infiniband") ? path : path + 4) >=
-        SYSFS_PATH_MAX)
+    if ((size_t)snprintf(buf, SYSFS_PATH_MAX, "%s%s", root,
+                         begins(path, "/dev/infiniband") ? path : path + 4) >= SYSFS_PATH_MAX)
         return path;
     return buf;
 }
@@ -230,7 +231,8 @@ int sysfs_device(const char *resolved)
     char *end;
     long i;
 
-    if (!n || !resolved || strncmp(resolved, root, n) != 0 || strncmp(resolved + n, "/dev/infiniband/uverbs", 22) != 0)
+    if (!n || !resolved || strncmp(resolved, root, n) != 0 ||
+        strncmp(resolved + n, "/dev/infiniband/uverbs", 22) != 0)
         return -1;
     i = strtol(resolved + n + 22, &end, 10);
     return end == resolved + n + 22 || *end || i < 0 || i >= device_count() ? -1 : (int)i;

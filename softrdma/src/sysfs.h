@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program finds under /sys/class/infiniband*, and /dev/infiniband: a small tree of real files, made when somebody
- * first looks, and paths that lead into it. Real files can be listed, opened and resolved by any means.
+/* What a program finds under /sys/class/infiniband*, and /dev/infiniband: a small tree of real files, made
+ * when somebody first looks, and paths that lead into it. Real files can be listed, opened and resolved by
+ * any means.
  *
- * The tree belongs to the process that made it (and the children it forks), who hold a lock on its folder. It goes when
- * the last of them exits; what a killed process left is removed by the next one that makes a tree. */
+ * The tree belongs to the process that made it (and the children it forks), who hold a lock on its folder. It
+ * goes when the last of them exits; what a killed process left is removed by the next one that makes a tree.
+ */
 #ifndef SOFTRDMA_SYSFS_H
 #define SOFTRDMA_SYSFS_H
 

@@ -9,25 +9,56 @@
 #include "object.h"
 #include "process.h"
 
-#define HANDLE(id) {id, ATTR_HANDLE, true, 0}
-#define HANDLE_OPT(id) {id, ATTR_HANDLE, false, 0}
-#define NEW_HANDLE(id) {id, ATTR_NEW_HANDLE, true, 0}
-#define FD_OPT(id) {id, ATTR_FD, false, 0}
-#define NEW_FD(id) {id, ATTR_NEW_FD, true, 0}
-#define IN(id, size) {id, ATTR_IN, true, size}
-#define IN_OPT(id, size) {id, ATTR_IN, false, size}
-#define OUT(id, size) {id, ATTR_OUT, true, size}
-#define OUT_OPT(id, size) {id, ATTR_OUT, false, size}
-#define DRIVER {UVERBS_ATTR_UHW_IN, ATTR_IN, false, 0}, {UVERBS_ATTR_UHW_OUT, ATTR_OUT, false, 0}
-#define METHOD(object, method, run, ...)                                                        \
-    {                                                                                           \
-        UVERBS_OBJECT_##object, UVERBS_METHOD_##method, #method, run, {__VA_ARGS__},            \
-            sizeof((struct attr_spec[]){__VA_ARGS__}) / sizeof(struct attr_spec)                \
+#define HANDLE(id)                                                                                           \
+    {                                                                                                        \
+        id, ATTR_HANDLE, true, 0                                                                             \
+    }
+#define HANDLE_OPT(id)                                                                                       \
+    {                                                                                                        \
+        id, ATTR_HANDLE, false, 0                                                                            \
+    }
+#define NEW_HANDLE(id)                                                                                       \
+    {                                                                                                        \
+        id, ATTR_NEW_HANDLE, true, 0                                                                         \
+    }
+#define FD_OPT(id)                                                                                           \
+    {                                                                                                        \
+        id, ATTR_FD, false, 0                                                                                \
+    }
+#define NEW_FD(id)                                                                                           \
+    {                                                                                                        \
+        id, ATTR_NEW_FD, true, 0                                                                             \
+    }
+#define IN(id, size)                                                                                         \
+    {                                                                                                        \
+        id, ATTR_IN, true, size                                                                              \
+    }
+#define IN_OPT(id, size)                                                                                     \
+    {                                                                                                        \
+        id, ATTR_IN, false, size                                                                             \
+    }
+#define OUT(id, size)                                                                                        \
+    {                                                                                                        \
+        id, ATTR_OUT, true, size                                                                             \
+    }
+#define OUT_OPT(id, size)                                                                                    \
+    {                                                                                                        \
+        id, ATTR_OUT, false, size                                                                            \
+    }
+#define DRIVER                                                                                               \
+    {UVERBS_ATTR_UHW_IN, ATTR_IN, false, 0},                                                                 \
+    {                                                                                                        \
+        UVERBS_ATTR_UHW_OUT, ATTR_OUT, false, 0                                                              \
+    }
+#define METHOD(object, method, run, ...)                                                                     \
+    {                                                                                                        \
+        UVERBS_OBJECT_##object, UVERBS_METHOD_##method, #method, run, {__VA_ARGS__},                         \
+            sizeof((struct attr_spec[]){__VA_ARGS__}) / sizeof(struct attr_spec)                             \
     }
 
 const struct uverbs_method uverbs_methods[] = {
-    METHOD(DEVICE, INVOKE_WRITE, uverbs_invoke_write, IN(UVERBS_ATTR_WRITE_CMD, 8), IN_OPT(UVERBS_ATTR_CORE_IN, 0),
-           OUT_OPT(UVERBS_ATTR_CORE_OUT, 0), DRIVER),
+    METHOD(DEVICE, INVOKE_WRITE, uverbs_invoke_write, IN(UVERBS_ATTR_WRITE_CMD, 8),
+           IN_OPT(UVERBS_ATTR_CORE_IN, 0), OUT_OPT(UVERBS_ATTR_CORE_OUT, 0), DRIVER),
     METHOD(DEVICE, GET_CONTEXT, device_get_context, OUT_OPT(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, 4),
            OUT_OPT(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, 8), DRIVER),
     METHOD(DEVICE, QUERY_PORT, device_query_port, IN(UVERBS_ATTR_QUERY_PORT_PORT_NUM, 1),
@@ -38,15 +69,17 @@ const struct uverbs_method uverbs_methods[] = {
     METHOD(DEVICE, QUERY_GID_TABLE, device_query_gid_table, IN(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, 8),
            IN(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 4), OUT(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, 0),
            OUT(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, 8)),
-    METHOD(ASYNC_EVENT, ASYNC_EVENT_ALLOC, async_event_alloc, NEW_FD(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)),
+    METHOD(ASYNC_EVENT, ASYNC_EVENT_ALLOC, async_event_alloc,
+           NEW_FD(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE)),
     METHOD(PD, PD_DESTROY, pd_destroy, HANDLE(UVERBS_ATTR_DESTROY_PD_HANDLE)),
     METHOD(MR, MR_DESTROY, mr_destroy, HANDLE(UVERBS_ATTR_DESTROY_MR_HANDLE)),
     METHOD(MW, MW_DESTROY, mw_destroy, HANDLE(UVERBS_ATTR_DESTROY_MW_HANDLE)),
     METHOD(AH, AH_DESTROY, ah_destroy, HANDLE(UVERBS_ATTR_DESTROY_AH_HANDLE)),
-    METHOD(CQ, CQ_CREATE, cq_create, NEW_HANDLE(UVERBS_ATTR_CREATE_CQ_HANDLE), IN(UVERBS_ATTR_CREATE_CQ_CQE, 4),
-           IN(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8), FD_OPT(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL),
-           IN(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4), IN_OPT(UVERBS_ATTR_CREATE_CQ_FLAGS, 4),
-           OUT(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4), FD_OPT(UVERBS_ATTR_CREATE_CQ_EVENT_FD), DRIVER),
+    METHOD(CQ, CQ_CREATE, cq_create, NEW_HANDLE(UVERBS_ATTR_CREATE_CQ_HANDLE),
+           IN(UVERBS_ATTR_CREATE_CQ_CQE, 4), IN(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8),
+           FD_OPT(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), IN(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4),
+           IN_OPT(UVERBS_ATTR_CREATE_CQ_FLAGS, 4), OUT(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4),
+           FD_OPT(UVERBS_ATTR_CREATE_CQ_EVENT_FD), DRIVER),
     METHOD(CQ, CQ_DESTROY, cq_destroy, HANDLE(UVERBS_ATTR_DESTROY_CQ_HANDLE),
            OUT(UVERBS_ATTR_DESTROY_CQ_RESP, sizeof(struct ib_uverbs_destroy_cq_resp))),
     METHOD(SRQ, SRQ_CREATE, srq_create, NEW_HANDLE(UVERBS_ATTR_CREATE_SRQ_HANDLE),
@@ -292,7 +325,8 @@ ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length)
     err = process_join();
     qp = err ? NONE : handle_find(r, context, d.post.qp_handle, OBJ_QP);
     if (!err)
-        err = qp == NONE ? EINVAL : device_at((int)r->context[context].device)->model->doorbell(r, &r->qp[qp]);
+        err =
+            qp == NONE ? EINVAL : device_at((int)r->context[context].device)->model->doorbell(r, &r->qp[qp]);
     if (err) {
         errno = err;
         return -1;

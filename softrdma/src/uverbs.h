@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The front: what arrives by ioctl() and write() on a command descriptor, decoded and handed to the one method that the
- * tables in uverbs.c and uverbs_write.c name. Methods return 0 or a positive errno and never see a raw user pointer. */
+/* The front: what arrives by ioctl() and write() on a command descriptor, decoded and handed to the one
+ * method that the tables in uverbs.c and uverbs_write.c name. Methods return 0 or a positive errno and never
+ * see a raw user pointer. */
 #ifndef SOFTRDMA_UVERBS_H
 #define SOFTRDMA_UVERBS_H
 

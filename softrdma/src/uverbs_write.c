@@ -5,9 +5,14 @@
 #include "config.h"
 #include "object.h"
 
-#define CMD(command, in, out, run) {IB_USER_VERBS_CMD_##command, in, out, #command, run}
-#define EX(command, in, out, run) \
-    {IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_##command, in, out, "EX_" #command, run}
+#define CMD(command, in, out, run)                                                                           \
+    {                                                                                                        \
+        IB_USER_VERBS_CMD_##command, in, out, #command, run                                                  \
+    }
+#define EX(command, in, out, run)                                                                            \
+    {                                                                                                        \
+        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_##command, in, out, "EX_" #command, run       \
+    }
 #define S(name) sizeof(struct ib_uverbs_##name)
 
 static const struct write_method methods[] = {

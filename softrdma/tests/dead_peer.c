@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Description: a peer process that is killed, at whatever moment, leaves its partner with retry exceeded, in the time that
- * timeout and retry_cnt give, and able to work with the next peer. */
+/* Description: a peer process that is killed, at whatever moment, leaves its partner with retry exceeded, in
+ * the time that timeout and retry_cnt give, and able to work with the next peer. */
 #include <signal.h>
 
 #include "pair.h"

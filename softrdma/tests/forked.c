@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Description: a context that was inherited over fork works in the child, for objects of the parent and for new ones, with
- * memory of either; parent and child may close it or die in any order. */
+/* Description: a context that was inherited over fork works in the child, for objects of the parent and for
+ * new ones, with memory of either; parent and child may close it or die in any order. */
 #include <signal.h>
 #include <sys/prctl.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Description: garbage in the queues, in the doorbell and in the ioctl gives errnos and error completions; nothing crashes,
- * nothing hangs, and nothing is written outside registered memory.
+/* Description: garbage in the queues, in the doorbell and in the ioctl gives errnos and error completions;
+ * nothing crashes, nothing hangs, and nothing is written outside registered memory.
  *
- * fuzz [SECONDS [SEED]]. Valid objects are made with libibverbs; then its rings (found in /proc/self/maps) are overwritten
- * at random, partly with requests that are almost right, doorbells are rung, and ioctls made of random attributes are
- * issued. Memory beside the registered buffers holds a pattern that must not change. */
+ * fuzz [SECONDS [SEED]]. Valid objects are made with libibverbs; then its rings (found in /proc/self/maps)
+ * are overwritten at random, partly with requests that are almost right, doorbells are rung, and ioctls made
+ * of random attributes are issued. Memory beside the registered buffers holds a pattern that must not change.
+ */
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -21,7 +22,7 @@
 #define MAX_RINGS 64
 
 static uint64_t seed;
-static uint8_t *land;      /* guard | registered | guard | registered ... */
+static uint8_t *land; /* guard | registered | guard | registered ... */
 static uint8_t scratch[1 << 17] __attribute__((aligned(64)));
 static struct ring {
     uint8_t *at;
@@ -75,8 +76,8 @@ static void find_rings(void)
     nrings = 0;
     while (f && fgets(line, sizeof(line), f)) {
         /* the mapping that begins with the file is the host's own */
-        if (strstr(line, "memfd:softrdma") && sscanf(line, "%lx-%lx rw-s %lx", &lo, &hi, &offset) == 3 && offset &&
-            nrings < MAX_RINGS)
+        if (strstr(line, "memfd:softrdma") && sscanf(line, "%lx-%lx rw-s %lx", &lo, &hi, &offset) == 3 &&
+            offset && nrings < MAX_RINGS)
             rings[nrings++] = (struct ring){(uint8_t *)lo, hi - lo};
     }
     fclose(f);
@@ -88,21 +89,36 @@ static uint64_t word(void)
     struct end *e = &ends[rnd() % (NPAIRS * 2)];
 
     switch (rnd() % 16) {
-    case 0: return rnd();
-    case 1: return 0;
-    case 2: return UINT64_MAX >> rnd() % 64;
-    case 3: return e->mr->lkey;
-    case 4: return (uintptr_t)e->buf + rnd() % BUF;
-    case 5: return rnd() % 32;
-    case 6: return rnd() % 70000;
-    case 7: return e->qp->qp_num;
-    case 8: return UINT64_C(1) << rnd() % 64;
-    case 9: return e->mr->lkey ^ 1u << rnd() % 32;
-    case 10: return (uintptr_t)e->buf - rnd() % 64;
-    case 11: return (uintptr_t)e->buf + BUF - rnd() % 64;
-    case 12: return e->qp->handle;
-    case 13: return e->cq->handle;
-    default: return rnd() % 8;
+    case 0:
+        return rnd();
+    case 1:
+        return 0;
+    case 2:
+        return UINT64_MAX >> rnd() % 64;
+    case 3:
+        return e->mr->lkey;
+    case 4:
+        return (uintptr_t)e->buf + rnd() % BUF;
+    case 5:
+        return rnd() % 32;
+    case 6:
+        return rnd() % 70000;
+    case 7:
+        return e->qp->qp_num;
+    case 8:
+        return UINT64_C(1) << rnd() % 64;
+    case 9:
+        return e->mr->lkey ^ 1u << rnd() % 32;
+    case 10:
+        return (uintptr_t)e->buf - rnd() % 64;
+    case 11:
+        return (uintptr_t)e->buf + BUF - rnd() % 64;
+    case 12:
+        return e->qp->handle;
+    case 13:
+        return e->cq->handle;
+    default:
+        return rnd() % 8;
     }
 }
 
@@ -124,7 +140,8 @@ static void almost_right(struct ring *r)
 {
     struct rxe_queue_buf *q = ring_of(r);
     struct end *e = &ends[rnd() % (NPAIRS * 2)], *o = &ends[rnd() % (NPAIRS * 2)];
-    size_t log2 = q->log2_elem_size & 15, slots = (r->size - sizeof(*q)) >> log2, i = slots ? rnd() % slots : 0;
+    size_t log2 = q->log2_elem_size & 15, slots = (r->size - sizeof(*q)) >> log2,
+           i = slots ? rnd() % slots : 0;
     struct rxe_send_wqe *w = (void *)(q->data + (i << log2));
 
     if (!slots || (1u << log2) < sizeof(*w) + 16)
@@ -194,7 +211,8 @@ static void make_reg_mr(uint64_t *in)
 {
     struct ib_uverbs_reg_mr *r = (void *)in;
 
-    r->start = one_in(2) ? rnd() | UINT64_C(1) << 62 : (uintptr_t)buffer((int)(rnd() % (NPAIRS * 2))) + rnd() % BUF;
+    r->start =
+        one_in(2) ? rnd() | UINT64_C(1) << 62 : (uintptr_t)buffer((int)(rnd() % (NPAIRS * 2))) + rnd() % BUF;
     r->length = one_in(2) ? rnd() : rnd() % 64;
     if (r->start < UINT64_C(1) << 62 && r->length > 64)
         r->length = UINT64_MAX - rnd() % 4096;
@@ -222,9 +240,11 @@ static void random_ioctl(void)
         c.a[i].attr_id = (uint16_t)(one_in(8) ? 0x1000 + rnd() % 2 : one_in(8) ? rnd() % 16 : i);
         c.a[i].len = (uint16_t)(one_in(4) ? rnd() % 300 : (uint64_t[]){0, 4, 8, 0, 8, 20, 32}[rnd() % 7]);
         c.a[i].flags = (uint16_t)(one_in(4) ? rnd() % 4 : 1);
-        c.a[i].data = c.a[i].len > 8 ? (one_in(8) ? rnd() : (uintptr_t)scratch + rnd() % 65536) : ioctl_word();
+        c.a[i].data =
+            c.a[i].len > 8 ? (one_in(8) ? rnd() : (uintptr_t)scratch + rnd() % 65536) : ioctl_word();
     }
-    if (c.h.object_id == UVERBS_OBJECT_DEVICE && one_in(2)) { /* a well-formed INVOKE_WRITE of a random command */
+    if (c.h.object_id == UVERBS_OBJECT_DEVICE &&
+        one_in(2)) { /* a well-formed INVOKE_WRITE of a random command */
         uint32_t command = one_in(16) ? 0x80000001 : (uint32_t)rnd() % 40;
 
         c.h.method_id = UVERBS_METHOD_INVOKE_WRITE;
@@ -237,8 +257,13 @@ static void random_ioctl(void)
         c.a[0] = (struct ib_uverbs_attr){UVERBS_ATTR_CORE_IN, 160, 1, {.reserved = 0}, {(uintptr_t)in}};
         c.a[1] = (struct ib_uverbs_attr){UVERBS_ATTR_CORE_OUT, 320, 1, {.reserved = 0}, {(uintptr_t)scratch}};
         c.a[2] = (struct ib_uverbs_attr){UVERBS_ATTR_WRITE_CMD, 8, 1, {.reserved = 0}, {command}};
-        c.a[3] = (struct ib_uverbs_attr){UVERBS_ATTR_UHW_IN, (uint16_t)(one_in(2) ? 0 : 16), 1, {.reserved = 0}, {(uintptr_t)scratch}};
-        c.a[4] = (struct ib_uverbs_attr){UVERBS_ATTR_UHW_OUT, (uint16_t)(one_in(4) ? rnd() % 64 : 32), 1, {.reserved = 0}, {(uintptr_t)scratch + 1024}};
+        c.a[3] = (struct ib_uverbs_attr){
+            UVERBS_ATTR_UHW_IN, (uint16_t)(one_in(2) ? 0 : 16), 1, {.reserved = 0}, {(uintptr_t)scratch}};
+        c.a[4] = (struct ib_uverbs_attr){UVERBS_ATTR_UHW_OUT,
+                                         (uint16_t)(one_in(4) ? rnd() % 64 : 32),
+                                         1,
+                                         {.reserved = 0},
+                                         {(uintptr_t)scratch + 1024}};
         if (command == IB_USER_VERBS_CMD_MODIFY_SRQ)
             *(uint64_t *)scratch = one_in(2) ? rnd() : (uintptr_t)scratch + 4096;
     }
@@ -275,8 +300,8 @@ static void setup(void)
     CHECK(nrings > 0);
 }
 
-/* What garbage has left cannot be taken down object by object; closing the descriptors is what the kernel would do it all
- * with. Descriptors that random calls made go too. */
+/* What garbage has left cannot be taken down object by object; closing the descriptors is what the kernel
+ * would do it all with. Descriptors that random calls made go too. */
 static void teardown(void)
 {
     for (int i = 0; i < 2; i++) {
@@ -292,12 +317,14 @@ static void teardown(void)
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 3, end;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u ^ (uint64_t)getpid();
+    uint64_t first =
+        argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u ^ (uint64_t)getpid();
 
     printf("seed %#lx\n", (unsigned long)first);
     fflush(stdout);
     seed = first | 1;
-    land = mmap(NULL, (size_t)(NPAIRS * 4 + 1) * BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    land = mmap(NULL, (size_t)(NPAIRS * 4 + 1) * BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                0);
     CHECK(land != MAP_FAILED);
     for (int i = 0; i <= NPAIRS * 2; i++) {
         for (size_t k = 0; k < BUF; k++)
@@ -318,6 +345,7 @@ int main(int argc, char **argv)
         check_land();
         teardown();
     }
-    printf("%lu ring writes, %lu doorbells, %lu ioctls, %lu refused\n", counts[0], counts[1], counts[2], counts[3]);
+    printf("%lu ring writes, %lu doorbells, %lu ioctls, %lu refused\n", counts[0], counts[1], counts[2],
+           counts[3]);
     return PASS;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Description: a datagram to a group reaches its members in other processes, those that came after the sender's first
- * datagram too, and nobody who has left. */
+/* Description: a datagram to a group reaches its members in other processes, those that came after the
+ * sender's first datagram too, and nobody who has left. */
 #include "pair.h"
 
 static union ibv_gid group;
@@ -36,7 +36,11 @@ static int member(int in, int out)
 static void send_to_group(struct end *e, struct ibv_ah *ah)
 {
     struct ibv_sge sge = {(uintptr_t)e->buf, 64, e->mr->lkey};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED},
+                       *bad;
 
     wr.wr.ud.ah = ah;
     wr.wr.ud.remote_qpn = 0xffffff;

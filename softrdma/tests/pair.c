@@ -25,7 +25,8 @@ struct ibv_context *open_device(int index)
 
 struct end end_make(struct ibv_context *ctx, enum ibv_qp_type type, size_t size)
 {
-    struct end e = {.ctx = ctx, .size = size, .timeout = 8, .retry_cnt = 2, .rnr_retry = 3, .min_rnr_timer = 1};
+    struct end e = {
+        .ctx = ctx, .size = size, .timeout = 8, .retry_cnt = 2, .rnr_retry = 3, .min_rnr_timer = 1};
     struct ibv_qp_init_attr attr = {.qp_type = type, .cap = {64, 64, 4, 4, 64}};
 
     CHECK(e.pd = ibv_alloc_pd(ctx));
@@ -46,11 +47,13 @@ struct end end_make(struct ibv_context *ctx, enum ibv_qp_type type, size_t size)
 int end_try_connect(struct end *e, const struct address *peer)
 {
     bool rc = e->qp->qp_type == IBV_QPT_RC, ud = e->qp->qp_type == IBV_QPT_UD;
-    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = ALL_ACCESS};
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234, .qp_access_flags = ALL_ACCESS};
     int err;
 
     e->peer = *peer;
-    err = ibv_modify_qp(e->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+    err = ibv_modify_qp(
+        e->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
     if (err)
         return err;
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
@@ -58,18 +61,24 @@ int end_try_connect(struct end *e, const struct address *peer)
                              .dest_qp_num = peer->qpn,
                              .max_dest_rd_atomic = 4,
                              .min_rnr_timer = e->min_rnr_timer,
-                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = peer->gid, .sgid_index = 1, .hop_limit = 64}}};
+                             .ah_attr = {.is_global = 1,
+                                         .port_num = 1,
+                                         .grh = {.dgid = peer->gid, .sgid_index = 1, .hop_limit = 64}}};
     err = ibv_modify_qp(e->qp, &a,
                         ud ? IBV_QP_STATE
                            : IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                  (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
     if (err)
         return err;
-    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = e->timeout, .retry_cnt = e->retry_cnt,
-                             .rnr_retry = e->rnr_retry, .max_rd_atomic = 4};
-    return ibv_modify_qp(e->qp, &a,
-                         IBV_QP_STATE | IBV_QP_SQ_PSN |
-                             (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                             .timeout = e->timeout,
+                             .retry_cnt = e->retry_cnt,
+                             .rnr_retry = e->rnr_retry,
+                             .max_rd_atomic = 4};
+    return ibv_modify_qp(
+        e->qp, &a,
+        IBV_QP_STATE | IBV_QP_SQ_PSN |
+            (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC : 0));
 }
 
 void end_connect(struct end *e, const struct address *peer)
@@ -98,8 +107,12 @@ int post_recv(struct end *e, uint64_t id, size_t offset, uint32_t length)
 int post(struct end *e, enum ibv_wr_opcode opcode, uint64_t id, uint32_t length, unsigned flags)
 {
     struct ibv_sge sge = {(uintptr_t)e->buf, length, e->mr->lkey};
-    struct ibv_send_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = length ? 1 : 0, .opcode = opcode,
-                             .send_flags = IBV_SEND_SIGNALED | flags}, *bad;
+    struct ibv_send_wr wr = {.wr_id = id,
+                             .sg_list = &sge,
+                             .num_sge = length ? 1 : 0,
+                             .opcode = opcode,
+                             .send_flags = IBV_SEND_SIGNALED | flags},
+                       *bad;
 
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr.wr.atomic.remote_addr = e->peer.addr;
@@ -141,7 +154,7 @@ struct ibv_wc wait_wc(struct ibv_cq *cq, int limit_ms)
         usleep(50);
     } while (now_s() < end);
     memset(&wc, 0, sizeof(wc));
-    wc.status = (enum ibv_wc_status)-1;
+    wc.status = (enum ibv_wc_status) - 1;
     return wc;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the test programs share: an end of a connection, connecting two ends, posting, and waiting for a completion with
- * a limit. A program returns PASS, FAIL or SKIP. */
+/* What the test programs share: an end of a connection, connecting two ends, posting, and waiting for a
+ * completion with a limit. A program returns PASS, FAIL or SKIP. */
 #ifndef TESTS_PAIR_H
 #define TESTS_PAIR_H
 
@@ -19,16 +19,17 @@
 
 enum { PASS = 0, FAIL = 1, SKIP = 77 };
 
-#define CHECK(condition)                                                                            \
-    do {                                                                                            \
-        if (!(condition)) {                                                                         \
-            fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
-            exit(FAIL);                                                                             \
-        }                                                                                           \
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);        \
+            exit(FAIL);                                                                                      \
+        }                                                                                                    \
     } while (0)
 
-#define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
-                    IBV_ACCESS_MW_BIND)
+#define ALL_ACCESS                                                                                           \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |  \
+     IBV_ACCESS_MW_BIND)
 
 /* What one end tells the other. */
 struct address {
@@ -56,7 +57,7 @@ struct ibv_context *open_device(int index);
 struct end end_make(struct ibv_context *ctx, enum ibv_qp_type type, size_t size);
 int end_try_connect(struct end *e, const struct address *peer);
 void end_connect(struct end *e, const struct address *peer); /* RESET to RTS */
-void end_free(struct end *e); /* not the context */
+void end_free(struct end *e);                                /* not the context */
 
 int post_recv(struct end *e, uint64_t id, size_t offset, uint32_t length);
 int post(struct end *e, enum ibv_wr_opcode opcode, uint64_t id, uint32_t length, unsigned flags);

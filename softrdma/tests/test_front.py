@@ -82,7 +82,8 @@ def test_files_are_what_a_program_reads_and_stats() -> None:
         node = os.stat("/dev/infiniband/uverbs1")
         assert stat.S_ISCHR(node.st_mode) and os.major(node.st_rdev) == 231 and os.minor(node.st_rdev) == 193
         assert os.access("/dev/infiniband/uverbs0", os.R_OK | os.W_OK)
-        assert open("/sys/class/infiniband/rxe0/ports/1/gids/1").read().strip() == "0000:0000:0000:0000:0000:ffff:0a63:0001"
+        gid = open("/sys/class/infiniband/rxe0/ports/1/gids/1").read().strip()
+        assert gid == "0000:0000:0000:0000:0000:ffff:0a63:0001"
         real = os.path.realpath("/sys/class/infiniband/rxe0")
         assert open(real + "/node_type").read() == "1: CA\\n"
         assert not os.path.exists("/dev/infiniband/uverbs2")

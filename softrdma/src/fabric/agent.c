@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The box is a small state machine on a futex. Its thread takes no lock of the region, because its client may hold some. */
+/* The box is a small state machine on a futex. Its thread takes no lock of the region, because its client may
+ * hold some. */
 #include "agent.h"
 
 #include <linux/futex.h>
@@ -34,7 +35,8 @@ static void futex_wake(_Atomic uint32_t *word)
 
 static struct region *region_of(struct proc *p)
 {
-    return (struct region *)((uint8_t *)p - offsetof(struct region, proc) - sizeof(struct proc) * (size_t)p->index);
+    return (struct region *)((uint8_t *)p - offsetof(struct region, proc) -
+                             sizeof(struct proc) * (size_t)p->index);
 }
 
 static void serve(struct agent_box *box)

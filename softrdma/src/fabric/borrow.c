@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies of other processes' descriptors (pidfd_getfd, Linux 5.6; the rights are those of process_vm_writev), kept for as
- * long as the channel they belong to is the one last used at its place. */
+/* Copies of other processes' descriptors (pidfd_getfd, Linux 5.6; the rights are those of process_vm_writev),
+ * kept for as long as the channel they belong to is the one last used at its place. */
 #include "borrow.h"
 
 #include <pthread.h>

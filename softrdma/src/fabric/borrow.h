@@ -5,8 +5,8 @@
 
 #include "../region.h"
 
-/* Writes to the channel's pipe by a copy of its owner's descriptor; false where that is not possible, and the owner's
- * service thread has to do it. Raises no SIGPIPE. */
+/* Writes to the channel's pipe by a copy of its owner's descriptor; false where that is not possible, and the
+ * owner's service thread has to do it. Raises no SIGPIPE. */
 bool borrow_write(struct region *r, uint32_t channel, const void *event, size_t size);
 
 #endif

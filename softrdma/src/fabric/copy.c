@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies within the process under the fault guard, between processes by process_vm_readv and process_vm_writev, and by
- * the other process's agent where those are forbidden. */
+/* Copies within the process under the fault guard, between processes by process_vm_readv and
+ * process_vm_writev, and by the other process's agent where those are forbidden. */
 #include "copy.h"
 
 #include <sys/uio.h>
@@ -58,7 +58,8 @@ static void gather(struct run *run, struct cursor *t, struct cursor *s, uint64_t
 /* Which end of a local copy is at fault? */
 static enum copy_result blame(const struct iovec *target)
 {
-    return guard_populate((uintptr_t)target->iov_base, target->iov_len, true) ? COPY_TARGET_FAULT : COPY_SOURCE_FAULT;
+    return guard_populate((uintptr_t)target->iov_base, target->iov_len, true) ? COPY_TARGET_FAULT
+                                                                              : COPY_SOURCE_FAULT;
 }
 
 static enum copy_result run_local(const struct run *run)
@@ -76,7 +77,8 @@ static bool can_reach(const struct proc *p)
 }
 
 /* Between this process's memory and p's. 0, EFAULT, ESRCH. */
-static int move(struct proc *p, bool write, const struct iovec *mine, const struct iovec *theirs, int n, uint64_t length)
+static int move(struct proc *p, bool write, const struct iovec *mine, const struct iovec *theirs, int n,
+                uint64_t length)
 {
     if (!process_alive(p)) /* its number may be another's by now */
         return ESRCH;

@@ -17,7 +17,8 @@ enum copy_result {
     COPY_GONE, /* the other process has died */
 };
 
-/* Copies length bytes from the source segments to the target segments; both hold at least that many, and none is empty. */
+/* Copies length bytes from the source segments to the target segments; both hold at least that many, and none
+ * is empty. */
 enum copy_result copy_segments(const struct segment *target, const struct segment *source, uint64_t length);
 
 /* The proc for a segment in that process's memory: NULL if it is this one. */

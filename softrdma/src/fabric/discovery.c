@@ -29,8 +29,8 @@ static socklen_t make_name(struct sockaddr_un *a, const char *kind, uint32_t slo
 
     memset(a, 0, sizeof(*a));
     a->sun_family = AF_UNIX;
-    n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "softrdma/%u/%s/%s%u.%u", (unsigned)geteuid(), config.fabric,
-                 kind, slot, proc);
+    n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "softrdma/%u/%s/%s%u.%u", (unsigned)geteuid(),
+                 config.fabric, kind, slot, proc);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -77,7 +77,8 @@ static void send_region(int fd, struct region *r, int region_fd)
         struct cmsghdr align;
         char space[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
     c->cmsg_level = SOL_SOCKET;
@@ -135,7 +136,8 @@ static int receive_region(int fd, struct hello *ret_hello)
         struct cmsghdr align;
         char space[CMSG_SPACE(sizeof(int))];
     } control = {0};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     struct cmsghdr *c;
     int got = -1;
 
@@ -204,7 +206,8 @@ void fabric_wake(struct proc *p)
         return;
     len = make_name(&name, "w", p->slot, p->index);
     /* A full socket means that it is being woken already; no socket, that it does not serve yet. */
-    if (sendto(sender(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) < 0 && errno != EAGAIN)
+    if (sendto(sender(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) < 0 &&
+        errno != EAGAIN)
         atomic_store(&p->woken, 0);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How processes find each other without a file or a server: abstract sockets named after the user, the fabric and a slot
- * number. The kernel gives a name to one process only and takes it back when the last holder is gone. */
+/* How processes find each other without a file or a server: abstract sockets named after the user, the fabric
+ * and a slot number. The kernel gives a name to one process only and takes it back when the last holder is
+ * gone. */
 #ifndef SOFTRDMA_FABRIC_DISCOVERY_H
 #define SOFTRDMA_FABRIC_DISCOVERY_H
 

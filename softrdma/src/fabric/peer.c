@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of attached regions, one place for each slot. A region whose processes have died is unmapped when its last
- * user lets go, which is what gives its memory back. */
+/* The table of attached regions, one place for each slot. A region whose processes have died is unmapped when
+ * its last user lets go, which is what gives its memory back. */
 #include "peer.h"
 
 #include <pthread.h>
@@ -16,7 +16,8 @@ struct peer {
 
 static struct peer peers[FABRIC_SLOTS];
 static struct peer leaving[FABRIC_SLOTS]; /* dead, replaced, and still in somebody's hands */
-static _Atomic uint64_t silent_until[FABRIC_SLOTS]; /* taken, but nobody answered: not asked again for a while */
+static _Atomic uint64_t
+    silent_until[FABRIC_SLOTS]; /* taken, but nobody answered: not asked again for a while */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define SILENCE_NS 1000000000u

@@ -12,11 +12,12 @@ static bool covers(const struct mr *m, uint64_t addr, uint64_t length)
 
 static struct segment segment_of(struct region *r, const struct mr *m, uint64_t addr, uint64_t length)
 {
-    return (struct segment){m->start + (addr - m->iova), length, copy_proc(r, m->proc, process.region, process.proc)};
+    return (struct segment){m->start + (addr - m->iova), length,
+                            copy_proc(r, m->proc, process.region, process.proc)};
 }
 
-int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge, uint32_t n, bool writable, uint64_t want,
-                       struct segment *out, uint64_t *ret_total)
+int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge, uint32_t n, bool writable,
+                       uint64_t want, struct segment *out, uint64_t *ret_total)
 {
     uint64_t total = 0;
     int count = 0;
@@ -28,7 +29,8 @@ int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge,
         if (!length)
             continue;
         m = mr_find(r, pd, sge[i].lkey);
-        if (!m || (writable && !(m->access & IB_UVERBS_ACCESS_LOCAL_WRITE)) || !covers(m, sge[i].addr, length))
+        if (!m || (writable && !(m->access & IB_UVERBS_ACCESS_LOCAL_WRITE)) ||
+            !covers(m, sge[i].addr, length))
             return -1;
         out[count++] = segment_of(r, m, sge[i].addr, length);
         total += length;
@@ -56,8 +58,8 @@ static struct mr *through_window(struct region *r, uint32_t qp, uint32_t key, ui
     return m;
 }
 
-bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t addr, uint64_t length, uint32_t access,
-                        bool whole_region, struct segment *out)
+bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t addr, uint64_t length,
+                        uint32_t access, bool whole_region, struct segment *out)
 {
     struct mr *m;
 

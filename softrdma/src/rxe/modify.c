@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Changing and asking a queue pair's state: the transitions that ib_core allows, the attributes that each needs, and what
- * the rxe driver checks itself. */
+/* Changing and asking a queue pair's state: the transitions that ib_core allows, the attributes that each
+ * needs, and what the rxe driver checks itself. */
 #include "../event.h"
 #include "../fabric/discovery.h"
 #include "../fabric/peer.h"
@@ -10,27 +10,27 @@
 #include "rxe.h"
 
 enum { /* ib_qp_attr_mask */
-    M_STATE = 1 << 0,
-    M_CUR_STATE = 1 << 1,
-    M_SQD_NOTIFY = 1 << 2,
-    M_ACCESS = 1 << 3,
-    M_PKEY = 1 << 4,
-    M_PORT = 1 << 5,
-    M_QKEY = 1 << 6,
-    M_AV = 1 << 7,
-    M_MTU = 1 << 8,
-    M_TIMEOUT = 1 << 9,
-    M_RETRY = 1 << 10,
-    M_RNR_RETRY = 1 << 11,
-    M_RQ_PSN = 1 << 12,
-    M_MAX_RD = 1 << 13,
-    M_ALT_PATH = 1 << 14, /* refused everywhere: RoCE has no alternate paths */
-    M_MIN_RNR = 1 << 15,
-    M_SQ_PSN = 1 << 16,
-    M_MAX_DEST_RD = 1 << 17,
-    M_MIG_STATE = 1 << 18,
-    M_DEST_QPN = 1 << 20,
-    M_ALL = 0x1fffff,
+       M_STATE = 1 << 0,
+       M_CUR_STATE = 1 << 1,
+       M_SQD_NOTIFY = 1 << 2,
+       M_ACCESS = 1 << 3,
+       M_PKEY = 1 << 4,
+       M_PORT = 1 << 5,
+       M_QKEY = 1 << 6,
+       M_AV = 1 << 7,
+       M_MTU = 1 << 8,
+       M_TIMEOUT = 1 << 9,
+       M_RETRY = 1 << 10,
+       M_RNR_RETRY = 1 << 11,
+       M_RQ_PSN = 1 << 12,
+       M_MAX_RD = 1 << 13,
+       M_ALT_PATH = 1 << 14, /* refused everywhere: RoCE has no alternate paths */
+       M_MIN_RNR = 1 << 15,
+       M_SQ_PSN = 1 << 16,
+       M_MAX_DEST_RD = 1 << 17,
+       M_MIG_STATE = 1 << 18,
+       M_DEST_QPN = 1 << 20,
+       M_ALL = 0x1fffff,
 };
 
 enum { RC, UC, UD, NTYPES };
@@ -40,36 +40,44 @@ struct transition {
     uint32_t required[NTYPES], optional[NTYPES];
 };
 
-#define RTS_OPTIONS                                                                                   \
-    {                                                                                                 \
-        M_CUR_STATE | M_ACCESS | M_MIN_RNR | M_MIG_STATE,                                \
-            M_CUR_STATE | M_ACCESS | M_MIG_STATE, M_CUR_STATE | M_QKEY                   \
+#define RTS_OPTIONS                                                                                          \
+    {                                                                                                        \
+        M_CUR_STATE | M_ACCESS | M_MIN_RNR | M_MIG_STATE, M_CUR_STATE | M_ACCESS | M_MIG_STATE,              \
+            M_CUR_STATE | M_QKEY                                                                             \
     }
 #define ANYWHERE_TO_RESET_OR_ERR [QPS_RESET] = {true, {0}, {0}}, [QPS_ERR] = {true, {0}, {0}}
 
 static const struct transition transitions[7][7] = {
     [QPS_RESET] = {[QPS_RESET] = {true, {0}, {0}},
-                   [QPS_INIT] = {true, {M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_QKEY}, {0}}},
+                   [QPS_INIT] = {true,
+                                 {M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_ACCESS,
+                                  M_PKEY | M_PORT | M_QKEY},
+                                 {0}}},
     [QPS_INIT] = {ANYWHERE_TO_RESET_OR_ERR,
-                  [QPS_INIT] = {true, {0}, {M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_QKEY}},
+                  [QPS_INIT] = {true,
+                                {0},
+                                {M_PKEY | M_PORT | M_ACCESS, M_PKEY | M_PORT | M_ACCESS,
+                                 M_PKEY | M_PORT | M_QKEY}},
                   [QPS_RTR] = {true,
                                {M_AV | M_MTU | M_DEST_QPN | M_RQ_PSN | M_MAX_DEST_RD | M_MIN_RNR,
                                 M_AV | M_MTU | M_DEST_QPN | M_RQ_PSN, 0},
                                {M_ACCESS | M_PKEY, M_ACCESS | M_PKEY, M_PKEY | M_QKEY}}},
-    [QPS_RTR] = {ANYWHERE_TO_RESET_OR_ERR,
-                 [QPS_RTS] = {true, {M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_SQ_PSN | M_MAX_RD, M_SQ_PSN, M_SQ_PSN}, RTS_OPTIONS}},
-    [QPS_RTS] = {ANYWHERE_TO_RESET_OR_ERR,
-                 [QPS_RTS] = {true, {0}, RTS_OPTIONS},
+    [QPS_RTR] = {ANYWHERE_TO_RESET_OR_ERR, [QPS_RTS] = {true,
+                                                        {M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_SQ_PSN |
+                                                             M_MAX_RD,
+                                                         M_SQ_PSN, M_SQ_PSN},
+                                                        RTS_OPTIONS}},
+    [QPS_RTS] = {ANYWHERE_TO_RESET_OR_ERR, [QPS_RTS] = {true, {0}, RTS_OPTIONS},
                  [QPS_SQD] = {true, {0}, {M_SQD_NOTIFY, M_SQD_NOTIFY, M_SQD_NOTIFY}}},
-    [QPS_SQD] = {ANYWHERE_TO_RESET_OR_ERR,
-                 [QPS_RTS] = {true, {0}, RTS_OPTIONS},
+    [QPS_SQD] = {ANYWHERE_TO_RESET_OR_ERR, [QPS_RTS] = {true, {0}, RTS_OPTIONS},
                  [QPS_SQD] = {true,
                               {0},
-                              {M_ACCESS | M_PKEY | M_PORT | M_AV | M_TIMEOUT | M_RETRY | M_RNR_RETRY | M_MAX_RD |
-                                   M_MIN_RNR | M_MAX_DEST_RD | M_MIG_STATE,
+                              {M_ACCESS | M_PKEY | M_PORT | M_AV | M_TIMEOUT | M_RETRY | M_RNR_RETRY |
+                                   M_MAX_RD | M_MIN_RNR | M_MAX_DEST_RD | M_MIG_STATE,
                                M_ACCESS | M_PKEY | M_MIG_STATE, M_PKEY | M_QKEY}}},
-    [QPS_SQE] = {ANYWHERE_TO_RESET_OR_ERR,
-                 [QPS_RTS] = {true, {0}, {0, M_CUR_STATE | M_ACCESS, M_CUR_STATE | M_QKEY}}},
+    [QPS_SQE] = {ANYWHERE_TO_RESET_OR_ERR, [QPS_RTS] = {true,
+                                                        {0},
+                                                        {0, M_CUR_STATE | M_ACCESS, M_CUR_STATE | M_QKEY}}},
     [QPS_ERR] = {ANYWHERE_TO_RESET_OR_ERR},
 };
 
@@ -107,13 +115,15 @@ static int check(const struct qp *qp, const struct ib_uverbs_modify_qp *in, uint
     err = check_transition(qp->type, cur, next, mask);
     if (err)
         return err;
-    if (((mask & M_MTU) && in->path_mtu > 5) || ((mask & M_MAX_RD) && in->max_rd_atomic > RXE_MAX_RD_ATOMIC) ||
+    if (((mask & M_MTU) && in->path_mtu > 5) ||
+        ((mask & M_MAX_RD) && in->max_rd_atomic > RXE_MAX_RD_ATOMIC) ||
         ((mask & M_TIMEOUT) && in->timeout > 31))
         return EINVAL;
     return 0;
 }
 
-/* 129 and more round up to 256, which the driver's byte cannot hold: 0, and reads are refused, as on the kernel. */
+/* 129 and more round up to 256, which the driver's byte cannot hold: 0, and reads are refused, as on the
+ * kernel. */
 static uint8_t round_depth(uint8_t depth)
 {
     return depth ? (uint8_t)pow2_at_least(depth) : 0;
@@ -218,7 +228,8 @@ int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify
             enter(r, qp, next);
     }
     qp_unlock_both(qp);
-    if (!err && (in->attr_mask & M_DEST_QPN)) /* now rather than with the first request: its process may be stopped by then */
+    if (!err && (in->attr_mask &
+                 M_DEST_QPN)) /* now rather than with the first request: its process may be stopped by then */
         peer_put(peer_get(in->dest_qp_num >> 16 & 0xff));
     /* Draining ends, and sending resumes, without a doorbell. */
     if (!err && (in->attr_mask & M_STATE) && (next == QPS_SQD || (next == QPS_RTS && was == QPS_SQD)))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rings that the provider maps. It reads slot size and mask from the ring's header; we keep our own and mask every
- * index that comes from there. */
+/* The rings that the provider maps. It reads slot size and mask from the ring's header; we keep our own and
+ * mask every index that comes from there. */
 #include "rxe.h"
 
 int rxe_queue_create(struct region *r, struct queue *q, uint32_t entries, uint64_t element_size)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending half: takes requests off the send queue in order, finds the peer, lets it respond, completes or waits.
- * Nothing in a request is believed; sizes come from the queue pair and every index is masked. */
+/* The sending half: takes requests off the send queue in order, finds the peer, lets it respond, completes or
+ * waits. Nothing in a request is believed; sizes come from the queue pair and every index is masked. */
 #include "../config.h"
 #include "../context.h"
 #include "../event.h"
@@ -14,9 +14,10 @@
 /* Which opcodes each type of queue pair has. */
 static bool is_offered(uint32_t type, uint32_t opcode)
 {
-    static const uint32_t rc = 1u << RXE_WRITE | 1u << RXE_WRITE_IMM | 1u << RXE_SEND | 1u << RXE_SEND_IMM | 1u << RXE_READ |
-                               1u << RXE_CMP_SWAP | 1u << RXE_FETCH_ADD | 1u << RXE_LOCAL_INV | 1u << RXE_BIND_MW |
-                               1u << RXE_SEND_INV | 1u << RXE_FLUSH | 1u << RXE_ATOMIC_WRITE;
+    static const uint32_t rc = 1u << RXE_WRITE | 1u << RXE_WRITE_IMM | 1u << RXE_SEND | 1u << RXE_SEND_IMM |
+                               1u << RXE_READ | 1u << RXE_CMP_SWAP | 1u << RXE_FETCH_ADD |
+                               1u << RXE_LOCAL_INV | 1u << RXE_BIND_MW | 1u << RXE_SEND_INV |
+                               1u << RXE_FLUSH | 1u << RXE_ATOMIC_WRITE;
     static const uint32_t uc = 1u << RXE_WRITE | 1u << RXE_WRITE_IMM | 1u << RXE_SEND | 1u << RXE_SEND_IMM |
                                1u << RXE_BIND_MW | 1u << RXE_SEND_INV;
     static const uint32_t ud = 1u << RXE_SEND | 1u << RXE_SEND_IMM;
@@ -28,12 +29,18 @@ static bool is_offered(uint32_t type, uint32_t opcode)
 static uint32_t completion_opcode(uint32_t opcode)
 {
     static const uint8_t map[16] = {
-        [RXE_WRITE] = IB_UVERBS_WC_RDMA_WRITE, [RXE_WRITE_IMM] = IB_UVERBS_WC_RDMA_WRITE,
-        [RXE_SEND] = IB_UVERBS_WC_SEND,        [RXE_SEND_IMM] = IB_UVERBS_WC_SEND,
-        [RXE_SEND_INV] = IB_UVERBS_WC_SEND,    [RXE_READ] = IB_UVERBS_WC_RDMA_READ,
-        [RXE_CMP_SWAP] = IB_UVERBS_WC_COMP_SWAP, [RXE_FETCH_ADD] = IB_UVERBS_WC_FETCH_ADD,
-        [RXE_LOCAL_INV] = IB_UVERBS_WC_LOCAL_INV, [RXE_BIND_MW] = IB_UVERBS_WC_BIND_MW,
-        [RXE_FLUSH] = 8, [RXE_ATOMIC_WRITE] = 9, /* newer than some headers */
+        [RXE_WRITE] = IB_UVERBS_WC_RDMA_WRITE,
+        [RXE_WRITE_IMM] = IB_UVERBS_WC_RDMA_WRITE,
+        [RXE_SEND] = IB_UVERBS_WC_SEND,
+        [RXE_SEND_IMM] = IB_UVERBS_WC_SEND,
+        [RXE_SEND_INV] = IB_UVERBS_WC_SEND,
+        [RXE_READ] = IB_UVERBS_WC_RDMA_READ,
+        [RXE_CMP_SWAP] = IB_UVERBS_WC_COMP_SWAP,
+        [RXE_FETCH_ADD] = IB_UVERBS_WC_FETCH_ADD,
+        [RXE_LOCAL_INV] = IB_UVERBS_WC_LOCAL_INV,
+        [RXE_BIND_MW] = IB_UVERBS_WC_BIND_MW,
+        [RXE_FLUSH] = 8,
+        [RXE_ATOMIC_WRITE] = 9, /* newer than some headers */
     };
 
     return map[opcode & 15];
@@ -69,7 +76,8 @@ void rxe_flush_sends(struct region *r, struct qp *qp)
 }
 
 /* What is to be sent, or where what comes back goes. */
-static enum rxe_status local_side(struct rxe_request *q, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot)
+static enum rxe_status local_side(struct rxe_request *q, const struct rxe_send_wqe *w,
+                                  struct rxe_send_wqe *slot)
 {
     bool comes_back = q->opcode == RXE_READ || q->opcode == RXE_CMP_SWAP || q->opcode == RXE_FETCH_ADD;
     uint64_t total = 0, want = q->opcode == RXE_CMP_SWAP || q->opcode == RXE_FETCH_ADD ? 8 : q->length;
@@ -90,7 +98,8 @@ static enum rxe_status local_side(struct rxe_request *q, const struct rxe_send_w
         return WC_LOC_PROT_ERR;
     if (w->dma.num_sge > q->qp->cap.max_send_sge)
         return WC_LOC_QP_OP_ERR;
-    q->nlocal = rxe_local_segments(q->r, q->qp->pd, slot->dma.sge, w->dma.num_sge, comes_back, want, q->local, &total);
+    q->nlocal = rxe_local_segments(q->r, q->qp->pd, slot->dma.sge, w->dma.num_sge, comes_back, want, q->local,
+                                   &total);
     if (q->nlocal < 0)
         return WC_LOC_PROT_ERR;
     return total < want ? WC_LOC_QP_OP_ERR : WC_SUCCESS; /* the list holds less than the request says */
@@ -111,7 +120,8 @@ static struct region *find_peer(struct qp *qp, int device, uint32_t qpn, uint32_
     peer = &r->qp[*ret_index];
     if (peer->qpn != qpn || (int)peer->device != device || peer->type != qp->type)
         goto none;
-    if (qp->type != IB_UVERBS_QPT_UD) { /* a region that came later to the same slot is not the one we connected to */
+    if (qp->type !=
+        IB_UVERBS_QPT_UD) { /* a region that came later to the same slot is not the one we connected to */
         if (!qp->peer_instance)
             qp->peer_instance = r->instance;
         if (qp->peer_instance != r->instance)
@@ -140,7 +150,8 @@ static bool is_connected(const struct rxe_request *q, const struct qp *peer)
     const struct device *d = device_at((int)peer->device);
 
     return peer->attr.dest_qp_num == q->qp->qpn && memcmp(peer->attr.dest.dgid, q->sgid, 16) == 0 &&
-           peer->attr.dest.sgid_index < DEVICE_GIDS && memcmp(d->gid[peer->attr.dest.sgid_index], q->dgid, 16) == 0;
+           peer->attr.dest.sgid_index < DEVICE_GIDS &&
+           memcmp(d->gid[peer->attr.dest.sgid_index], q->dgid, 16) == 0;
 }
 
 /* One message to one queue pair. */
@@ -150,7 +161,8 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
     struct rxe_answer answer = {.status = RXE_NO_ANSWER};
 
     lock_take(&peer->rq_lock);
-    if (listens(peer) && (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
+    if (listens(peer) &&
+        (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
         answer = rxe_respond(r, index, q);
     lock_give(&peer->rq_lock);
     return answer;
@@ -230,13 +242,14 @@ static struct rxe_answer send_connected(struct rxe_request *q, struct rxe_loose_
         *end = (struct rxe_loose_end){r, index}; /* with the reference */
     else
         peer_put(r);
-    if (qp->type == IB_UVERBS_QPT_UC && answer.status != WC_LOC_PROT_ERR) /* nobody tells an unreliable sender */
+    if (qp->type == IB_UVERBS_QPT_UC &&
+        answer.status != WC_LOC_PROT_ERR) /* nobody tells an unreliable sender */
         answer.status = WC_SUCCESS;
     return answer;
 }
 
-static struct rxe_answer execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot,
-                                 struct rxe_loose_end *end)
+static struct rxe_answer execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w,
+                                 struct rxe_send_wqe *slot, struct rxe_loose_end *end)
 {
     struct rxe_answer answer = {.status = WC_LOC_QP_OP_ERR};
     struct rxe_request q;
@@ -245,7 +258,8 @@ static struct rxe_answer execute(struct region *r, struct qp *qp, const struct r
         return answer;
     if (w->wr.opcode == RXE_LOCAL_INV || w->wr.opcode == RXE_BIND_MW) {
         if (w->wr.opcode == RXE_LOCAL_INV)
-            answer.status = rxe_invalidate(r, qp->pd, w->wr.ex.invalidate_rkey) ? WC_SUCCESS : WC_LOC_QP_OP_ERR;
+            answer.status =
+                rxe_invalidate(r, qp->pd, w->wr.ex.invalidate_rkey) ? WC_SUCCESS : WC_LOC_QP_OP_ERR;
         else
             answer.status = rxe_bind(r, rxe_qp_index(r, qp), &w->wr) ? WC_SUCCESS : WC_MW_BIND_ERR;
         return answer;
@@ -285,11 +299,13 @@ static struct rxe_answer execute(struct region *r, struct qp *qp, const struct r
 }
 
 static const uint32_t rnr_delay_us[32] = {
-    655360, 10,   20,   30,   40,   60,   80,   120,   160,   240,   320,   480,   640,    960,    1280,   1920,
-    2560,   3840, 5120, 7680, 10240, 15360, 20480, 30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+    655360, 10,    20,    30,    40,    60,     80,     120,    160,    240,    320,
+    480,    640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
+    20480,  30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 };
 
-/* One more expiry of the ack timer; false when there was one too many. 7 is endless here, as in the kernel's rxe. */
+/* One more expiry of the ack timer; false when there was one too many. 7 is endless here, as in the kernel's
+ * rxe. */
 static bool count_timeout(struct qp *qp)
 {
     if (!qp->retries_left)
@@ -299,7 +315,8 @@ static bool count_timeout(struct qp *qp)
     return true;
 }
 
-/* The receiver was not ready. The kernel's ack timer runs on meanwhile, so that a long wait ends in retry exceeded. */
+/* The receiver was not ready. The kernel's ack timer runs on meanwhile, so that a long wait ends in retry
+ * exceeded. */
 static enum rxe_status wait_for_receive(struct region *r, struct qp *qp, uint32_t rnr_timer)
 {
     uint64_t now = now_ns(), timeout = qp->attr.timeout ? UINT64_C(4096) << (qp->attr.timeout & 31) : 0;
@@ -339,7 +356,8 @@ static void drain_if_empty(struct region *r, struct qp *qp)
     if (atomic_load(&qp->state) != QPS_SQD || qp->drained || atomic_load(&qp->wait_until))
         return;
     qp->drained = 1;
-    event_async(r, qp->context, OBJ_QP << 24 | rxe_qp_index(r, qp), qp->user, ASYNC_SQ_DRAINED, &qp->async_events);
+    event_async(r, qp->context, OBJ_QP << 24 | rxe_qp_index(r, qp), qp->user, ASYNC_SQ_DRAINED,
+                &qp->async_events);
 }
 
 /* May the head request be started (or started again)? */
@@ -418,7 +436,8 @@ void rxe_flush_other(struct rxe_loose_end end)
     peer_put(end.r);
 }
 
-/* A broken responder is cleaned up between two requests, when none of our locks is held; then the rest goes on. */
+/* A broken responder is cleaned up between two requests, when none of our locks is held; then the rest goes
+ * on. */
 void rxe_run(struct region *r, struct qp *qp)
 {
     struct rxe_loose_end end;

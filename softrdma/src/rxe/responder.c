@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The receiving half: what a request may do to this queue pair and its memory. Checks come in the kernel's order: PSN,
- * rights of the queue pair, read depth, receive, key and range, data. Everything runs under the queue pair's rq_lock. */
+/* The receiving half: what a request may do to this queue pair and its memory. Checks come in the kernel's
+ * order: PSN, rights of the queue pair, read depth, receive, key and range, data. Everything runs under the
+ * queue pair's rq_lock. */
 #include "../event.h"
 #include "../guard.h"
 #include "../lock.h"
@@ -39,7 +40,8 @@ static uint32_t needed_access(const struct rxe_request *q)
     if (is_atomic(q))
         return IB_UVERBS_ACCESS_REMOTE_ATOMIC;
     if (q->opcode == RXE_FLUSH)
-        return (q->flush_type & 1 ? ACCESS_FLUSH_GLOBAL : 0) | (q->flush_type & 2 ? ACCESS_FLUSH_PERSISTENT : 0);
+        return (q->flush_type & 1 ? ACCESS_FLUSH_GLOBAL : 0) |
+               (q->flush_type & 2 ? ACCESS_FLUSH_PERSISTENT : 0);
     return 0;
 }
 
@@ -86,8 +88,8 @@ static bool claim_shared(struct region *r, uint32_t index, uint64_t need, bool d
     return got;
 }
 
-/* The receive for a message of that many bytes; false when there is none. A datagram that does not fit is dropped, and
- * the receive stays for one that does. */
+/* The receive for a message of that many bytes; false when there is none. A datagram that does not fit is
+ * dropped, and the receive stays for one that does. */
 static bool peek_receive(struct region *r, struct qp *qp, uint64_t need, struct receive *rx)
 {
     bool datagram = qp->type == IB_UVERBS_QPT_UD;
@@ -103,8 +105,8 @@ static void take_receive(struct region *r, struct qp *qp)
         rxe_set_consumer(r, &qp->rq, rxe_consumer(r, &qp->rq) + 1);
 }
 
-/* The message failed for a reason that is not the receive's: it stays at the head, or comes back flushed if it was taken
- * from a shared queue. */
+/* The message failed for a reason that is not the receive's: it stays at the head, or comes back flushed if
+ * it was taken from a shared queue. */
 static void drop_receive(struct region *r, struct qp *qp, const struct receive *rx)
 {
     struct ib_uverbs_wc wc = {.wr_id = rx->wr_id, .status = WC_WR_FLUSH_ERR, .qp_num = qp->qpn};
@@ -144,8 +146,8 @@ void rxe_break_responder(struct region *r, struct qp *qp)
 }
 
 /* Reports a receive as finished. Only the status means anything when it failed. */
-static bool complete_receive(struct region *r, struct qp *qp, const struct receive *rx, const struct rxe_request *q,
-                             enum rxe_status status, uint32_t length)
+static bool complete_receive(struct region *r, struct qp *qp, const struct receive *rx,
+                             const struct rxe_request *q, enum rxe_status status, uint32_t length)
 {
     struct ib_uverbs_wc wc = {.wr_id = rx->wr_id, .status = status, .qp_num = qp->qpn};
 
@@ -189,7 +191,8 @@ static struct rxe_answer refuse_access(struct region *r, struct qp *qp)
 
 /* A receive turned out to be at fault: it carries the error, and the queue pair stops. */
 static struct rxe_answer fail_receive(struct region *r, struct qp *qp, const struct receive *rx,
-                                      const struct rxe_request *q, enum rxe_status status, enum rxe_status told)
+                                      const struct rxe_request *q, enum rxe_status status,
+                                      enum rxe_status told)
 {
     struct rxe_answer answer = {.status = told, .broke_responder = true};
 
@@ -342,9 +345,10 @@ static uint64_t new_value(const struct rxe_request *q, uint64_t old)
     return old == q->compare_add ? q->swap : old;
 }
 
-/* Atomic towards every other verbs atomic on that memory, whoever executes it; towards the owner's threads too when the
- * memory is this process's. */
-static enum copy_result exchange(struct region *r, const struct segment *target, const struct rxe_request *q, uint64_t *ret_old)
+/* Atomic towards every other verbs atomic on that memory, whoever executes it; towards the owner's threads
+ * too when the memory is this process's. */
+static enum copy_result exchange(struct region *r, const struct segment *target, const struct rxe_request *q,
+                                 uint64_t *ret_old)
 {
     pthread_mutex_t *lock = &r->atomic_lock[target->addr / 8 % ATOMIC_LOCKS];
     struct segment here = {(uintptr_t)ret_old, 8, NULL}, new_here;
@@ -353,14 +357,15 @@ static enum copy_result exchange(struct region *r, const struct segment *target,
 
     lock_take(lock);
     if (!target->proc) {
-        int err = q->opcode == RXE_FETCH_ADD ? guard_fetch_add(target->addr, q->compare_add, ret_old)
-                                             : guard_compare_swap(target->addr, q->compare_add, q->swap, ret_old);
+        int err = q->opcode == RXE_FETCH_ADD
+                      ? guard_fetch_add(target->addr, q->compare_add, ret_old)
+                      : guard_compare_swap(target->addr, q->compare_add, q->swap, ret_old);
 
         result = err ? COPY_TARGET_FAULT : COPY_DONE;
     } else {
         result = copy_segments(&here, target, 8);
         new = new_value(q, *ret_old);
-        new_here = (struct segment){(uintptr_t)&new, 8, NULL};
+        new_here = (struct segment){(uintptr_t) & new, 8, NULL};
         if (result == COPY_DONE)
             result = copy_segments(target, &new_here, 8);
         else if (result == COPY_SOURCE_FAULT)
@@ -376,8 +381,8 @@ static struct rxe_answer respond_atomic(struct region *r, struct qp *qp, struct 
     enum copy_result result;
     uint64_t old = 0;
 
-    if (!rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, 8, IB_UVERBS_ACCESS_REMOTE_ATOMIC, false,
-                            &target))
+    if (!rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, 8,
+                            IB_UVERBS_ACCESS_REMOTE_ATOMIC, false, &target))
         return refuse_access(r, qp);
     if (q->remote_addr & 7 || target.addr & 7)
         return refuse(r, qp, WC_REM_INV_REQ_ERR);
@@ -398,8 +403,8 @@ static struct rxe_answer respond_flush(struct region *r, struct qp *qp, struct r
     struct segment unused;
     bool whole = q->flush_level == 1;
 
-    if ((whole || q->length) && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr, q->length,
-                                                    needed_access(q), whole, &unused))
+    if ((whole || q->length) && !rxe_remote_segment(r, rxe_qp_index(r, qp), q->rkey, q->remote_addr,
+                                                    q->length, needed_access(q), whole, &unused))
         return refuse_access(r, qp);
     return accept_request(qp, q);
 }
@@ -409,7 +414,8 @@ struct rxe_answer rxe_respond(struct region *r, uint32_t index, struct rxe_reque
     struct qp *qp = &r->qp[index];
     uint32_t access = needed_access(q);
 
-    if (qp->type == IB_UVERBS_QPT_RC && qp->rq_psn != q->psn) /* ahead: out of sequence; behind: an old duplicate */
+    if (qp->type == IB_UVERBS_QPT_RC &&
+        qp->rq_psn != q->psn) /* ahead: out of sequence; behind: an old duplicate */
         return (struct rxe_answer){.status = RXE_NO_ANSWER};
     if (qp->type == IB_UVERBS_QPT_UC)
         qp->rq_psn = q->psn; /* an unreliable receiver starts again with any first packet */

@@ -72,9 +72,10 @@ static void query_port(const struct device *d, struct ib_uverbs_query_port_resp_
 /* Zero-based regions and paging on demand are what rxe lacks in one kernel or the other. */
 static int check_access(uint32_t access)
 {
-    const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_READ |
-                           IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND | IB_UVERBS_ACCESS_HUGETLB |
-                           ACCESS_FLUSH_GLOBAL | ACCESS_FLUSH_PERSISTENT;
+    const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                           IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
+                           IB_UVERBS_ACCESS_MW_BIND | IB_UVERBS_ACCESS_HUGETLB | ACCESS_FLUSH_GLOBAL |
+                           ACCESS_FLUSH_PERSISTENT;
 
     if (access & IB_UVERBS_ACCESS_ZERO_BASED)
         return EOPNOTSUPP;
@@ -130,7 +131,8 @@ static bool has_qp_type(uint32_t type)
 
 static int check_cap(const struct qp *qp, const struct ib_uverbs_qp_cap *cap)
 {
-    if (cap->max_send_wr > RXE_MAX_WR || cap->max_send_sge > RXE_MAX_SGE || cap->max_inline_data > RXE_MAX_INLINE)
+    if (cap->max_send_wr > RXE_MAX_WR || cap->max_send_sge > RXE_MAX_SGE ||
+        cap->max_inline_data > RXE_MAX_INLINE)
         return EINVAL;
     if (qp->srq == NONE && (cap->max_recv_wr > RXE_MAX_WR || cap->max_recv_sge > RXE_MAX_SGE))
         return EINVAL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rxe-compatible NIC: what its files share. A doorbell runs the send queue in the calling thread (requester.c), which
- * acts as the responder on the peer's queue pair (responder.c), whatever process that belongs to. */
+/* The rxe-compatible NIC: what its files share. A doorbell runs the send queue in the calling thread
+ * (requester.c), which acts as the responder on the peer's queue pair (responder.c), whatever process that
+ * belongs to. */
 #ifndef SOFTRDMA_RXE_RXE_H
 #define SOFTRDMA_RXE_RXE_H
 
@@ -39,30 +40,36 @@ enum rxe_opcode {
 enum { RXE_FLAG_FENCE = 1, RXE_FLAG_SIGNALED = 2, RXE_FLAG_SOLICITED = 4, RXE_FLAG_INLINE = 8 };
 
 enum rxe_status { /* ibv_wc_status, and two that never reach a completion */
-    WC_SUCCESS,
-    WC_LOC_LEN_ERR,
-    WC_LOC_QP_OP_ERR,
-    WC_LOC_EEC_OP_ERR,
-    WC_LOC_PROT_ERR,
-    WC_WR_FLUSH_ERR,
-    WC_MW_BIND_ERR,
-    WC_BAD_RESP_ERR,
-    WC_LOC_ACCESS_ERR,
-    WC_REM_INV_REQ_ERR,
-    WC_REM_ACCESS_ERR,
-    WC_REM_OP_ERR,
-    WC_RETRY_EXC_ERR,
-    WC_RNR_RETRY_EXC_ERR,
-    RXE_NOT_READY = 100, /* the responder has no receive */
-    RXE_NO_ANSWER = 101, /* nobody acknowledges */
+                  WC_SUCCESS,
+                  WC_LOC_LEN_ERR,
+                  WC_LOC_QP_OP_ERR,
+                  WC_LOC_EEC_OP_ERR,
+                  WC_LOC_PROT_ERR,
+                  WC_WR_FLUSH_ERR,
+                  WC_MW_BIND_ERR,
+                  WC_BAD_RESP_ERR,
+                  WC_LOC_ACCESS_ERR,
+                  WC_REM_INV_REQ_ERR,
+                  WC_REM_ACCESS_ERR,
+                  WC_REM_OP_ERR,
+                  WC_RETRY_EXC_ERR,
+                  WC_RNR_RETRY_EXC_ERR,
+                  RXE_NOT_READY = 100, /* the responder has no receive */
+                  RXE_NO_ANSWER = 101, /* nobody acknowledges */
 };
 
 /* Of a completion, as ib_user_verbs.h lacks them. */
 enum { WC_OP_RECV = 128, WC_OP_RECV_RDMA_WITH_IMM = 129 };
 enum { WC_FLAG_GRH = 1, WC_FLAG_WITH_IMM = 2, WC_FLAG_WITH_INV = 8 };
 
-enum { ASYNC_CQ_ERR = 0, ASYNC_QP_REQ_ERR = 2, ASYNC_QP_ACCESS_ERR = 3, ASYNC_SQ_DRAINED = 5, ASYNC_SRQ_LIMIT = 15,
-       ASYNC_LAST_WQE = 16 };
+enum {
+    ASYNC_CQ_ERR = 0,
+    ASYNC_QP_REQ_ERR = 2,
+    ASYNC_QP_ACCESS_ERR = 3,
+    ASYNC_SQ_DRAINED = 5,
+    ASYNC_SRQ_LIMIT = 15,
+    ASYNC_LAST_WQE = 16
+};
 
 #define ACCESS_FLUSH_GLOBAL (1u << 8)
 #define ACCESS_FLUSH_PERSISTENT (1u << 9)
@@ -136,16 +143,18 @@ static inline uint32_t rxe_queue_used(struct region *r, const struct queue *q)
     return (rxe_producer(r, q) - rxe_consumer(r, q)) & q->mask;
 }
 
-/* complete.c: solicited counts for an arming that asked for solicited completions only. false: the queue was full. */
+/* complete.c: solicited counts for an arming that asked for solicited completions only. false: the queue was
+ * full. */
 bool rxe_complete(struct region *r, uint32_t cq, const struct ib_uverbs_wc *wc, bool solicited);
 
 /* keys.c */
-/* Segments for at most `want` bytes of a scatter list; their number, or -1 when a key does not cover its part. */
-int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge, uint32_t n, bool writable, uint64_t want,
-                       struct segment *out, uint64_t *ret_total);
+/* Segments for at most `want` bytes of a scatter list; their number, or -1 when a key does not cover its
+ * part. */
+int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge, uint32_t n, bool writable,
+                       uint64_t want, struct segment *out, uint64_t *ret_total);
 /* The segment that a remote key names; the caller holds the responder's rq_lock. */
-bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t addr, uint64_t length, uint32_t access,
-                        bool whole_region, struct segment *out);
+bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t addr, uint64_t length,
+                        uint32_t access, bool whole_region, struct segment *out);
 bool rxe_bind(struct region *r, uint32_t qp, const struct rxe_send_wr *wr);
 bool rxe_invalidate(struct region *r, uint32_t pd, uint32_t key);
 

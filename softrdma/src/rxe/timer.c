@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens without a call: retries that are due, and receives posted to queue pairs that are in error (posting one
- * makes no system call, so somebody has to look). */
+/* What happens without a call: retries that are due, and receives posted to queue pairs that are in error
+ * (posting one makes no system call, so somebody has to look). */
 #include "../fabric/discovery.h"
 #include "../lock.h"
 #include "../process.h"
