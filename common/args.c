@@ -113,6 +113,18 @@ PyObject *core_raise_type(const char *name, const char *what, PyObject *value)
     return NULL;
 }
 
+PyObject *core_get_attr(struct core_state *state, PyObject *object, enum core_name attribute, const char *name,
+                        const char *what)
+{
+    PyObject *value = PyObject_GetAttr(object, state->names[attribute]);
+
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        core_raise_type(name, what, object);
+    }
+    return value;
+}
+
 /* Reads what has __index__ as 64 bits. Sets `*fits` to false where the number is negative or longer. */
 static int read_index(PyObject *value, const char *name, uint64_t *ret, bool *fits)
 {

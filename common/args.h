@@ -60,6 +60,10 @@ struct core_hex core_hex(uint64_t number);
 /* Raises TypeError: `name` must be `what`. Always returns NULL. */
 PyObject *core_raise_type(const char *name, const char *what, PyObject *value);
 
+/* An attribute of the argument `name`, a new reference; TypeError, as above, where the object has none of this name. */
+PyObject *core_get_attr(struct core_state *state, PyObject *object, enum core_name attribute, const char *name,
+                        const char *what);
+
 /* The tp_new of classes that only other objects make: raises TypeError, saying which call makes one. */
 PyObject *core_no_constructor(PyTypeObject *type, const char *maker);
 

@@ -47,11 +47,17 @@ PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
+/* An attribute of what a queue pair is to be made from. */
+static PyObject *read_attr(struct core_state *state, PyObject *init, enum core_name name)
+{
+    return core_get_attr(state, init, name, "init_attr", "a QPInitAttr or an object with all of its attributes");
+}
+
 /* One of the objects that an init attribute names, borrowed from the PD's context; None gives NULL if it may. */
 static int read_parent(struct core_object *pd, PyObject *init, enum core_name name, enum core_type type,
                        const char *text, bool may_lack, const char *method, struct core_object **ret)
 {
-    PyObject *value = PyObject_GetAttr(init, pd->state->names[name]);
+    PyObject *value = may_lack ? PyObject_GetAttr(init, pd->state->names[name]) : read_attr(pd->state, init, name);
     struct core_object *object = (struct core_object *)value;
 
     *ret = NULL;
@@ -81,7 +87,7 @@ err_value:
 
 static int read_number(struct core_state *state, PyObject *init, enum core_name name, const char *text, uint32_t *ret)
 {
-    PyObject *value = PyObject_GetAttr(init, state->names[name]);
+    PyObject *value = read_attr(state, init, name);
     int failed = value ? core_u32(state, value, text, ret) : -1;
 
     Py_XDECREF(value);
@@ -90,7 +96,7 @@ static int read_number(struct core_state *state, PyObject *init, enum core_name 
 
 static int read_truth(struct core_state *state, PyObject *init, enum core_name name, int *ret)
 {
-    PyObject *value = PyObject_GetAttr(init, state->names[name]);
+    PyObject *value = read_attr(state, init, name);
 
     *ret = value ? PyObject_IsTrue(value) : -1;
     Py_XDECREF(value);

@@ -45,7 +45,8 @@ struct region {
 static int read_attribute(struct core_state *state, PyObject *object, enum core_name name, const char *text,
                           uint64_t most, uint64_t *ret)
 {
-    PyObject *value = PyObject_GetAttr(object, state->names[name]);
+    PyObject *value =
+        core_get_attr(state, object, name, "target", "an MR, an address, or an object with addr, length and lkey");
     int failed = value ? core_integer(state, value, text, 0, most, ret) : -1;
 
     Py_XDECREF(value);
@@ -59,13 +60,8 @@ static int region_of_object(struct core_state *state, PyObject *target, struct r
 
     if (read_attribute(state, target, CORE_NAME_addr, "target.addr", UINT64_MAX, &ret->addr) < 0 ||
         read_attribute(state, target, CORE_NAME_length, "target.length", UINT64_MAX, &ret->length) < 0 ||
-        read_attribute(state, target, CORE_NAME_lkey, "target.lkey", UINT32_MAX, &lkey) < 0) {
-        if (PyErr_ExceptionMatches(PyExc_AttributeError)) {
-            PyErr_Clear();
-            core_raise_type("target", "an MR, an address, or an object with addr, length and lkey", target);
-        }
+        read_attribute(state, target, CORE_NAME_lkey, "target.lkey", UINT32_MAX, &lkey) < 0)
         return -1;
-    }
     ret->lkey = (uint32_t)lkey;
 
     ret->mr = PyObject_GetAttr(target, state->names[CORE_NAME_mr]);

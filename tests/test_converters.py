@@ -440,13 +440,13 @@ def test_handles_of_the_wrong_kind_are_type_errors(rig: Rig) -> None:
             wrong()
             pytest.fail(f"way {i} raised nothing")
     # What stands for a description may be any object that has the attributes; these have none.
-    lacks: list[Callable[[], Any]] = [
-        lambda: rig.pd.create_qp(None),
-        lambda: qp.to_rtr(7, 0),
-        lambda: qp.to_rtr(None, 0),
+    lacks: list[tuple[str, Callable[[], Any]]] = [
+        ("init_attr", lambda: rig.pd.create_qp(None)),
+        ("remote", lambda: qp.to_rtr(7, 0)),
+        ("remote", lambda: qp.to_rtr(None, 0)),
     ]
-    for lacking in lacks:
-        with pytest.raises((AttributeError, TypeError, ValueError)):
+    for argument, lacking in lacks:
+        with pytest.raises(TypeError, match=f"^{argument} must be"):
             lacking()
     assert rig.stub.calls() == before, "something reached the library"
 

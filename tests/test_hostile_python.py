@@ -256,11 +256,28 @@ def test_init_attr_whose_attributes_close_the_parents(rig: Rig) -> None:
             rig.pd.create_qp(bad())
         if name in ("send_cq", "recv_cq", "max_send_wr"):
             without = type("Without", (), {k: v for k, v in vars(Attr).items() if k != name and k[0] != "_"})
-            with pytest.raises((AttributeError, TypeError)):
+            with pytest.raises(TypeError, match="init_attr"):
                 rig.pd.create_qp(without())
     with pytest.raises(ib.VerbsError) as caught:
         rig.pd.create_qp(Closing())
     assert caught.value.errno == errno.EBADF
+
+
+def test_the_first_field_of_a_peer_that_raises_comes_out_and_no_other_is_read(rig: Rig) -> None:
+    read: list[str] = []
+
+    class Remote:
+        qp_num = property(raising)
+
+        @property
+        def psn(self) -> int:
+            read.append("psn")
+            return 0
+
+    qp = rig.qp(state=1)
+    with pytest.raises(Angry):
+        qp.to_rtr(Remote(), 0)
+    assert read == []
 
 
 def test_a_truth_that_raises_comes_out(rig: Rig) -> None:

@@ -86,35 +86,34 @@ static PyObject *qp_to_init(PyObject *op, PyObject *const *args, Py_ssize_t narg
 /* What to_rtr reads from the peer's information. */
 static int read_remote(struct core_state *state, PyObject *remote, struct ibv_qp_attr *attr, bool need_mtu)
 {
-    PyObject *qp_num = PyObject_GetAttr(remote, state->names[CORE_NAME_qp_num]);
-    PyObject *psn = PyObject_GetAttr(remote, state->names[CORE_NAME_psn]);
-    PyObject *lid = PyObject_GetAttr(remote, state->names[CORE_NAME_lid]);
-    PyObject *gid = PyObject_GetAttr(remote, state->names[CORE_NAME_gid]);
-    PyObject *mtu = PyObject_GetAttr(remote, state->names[CORE_NAME_mtu]);
-    uint64_t number[3];
+    enum { QP_NUM, PSN, LID, GID, MTU, COUNT };
+    static const enum core_name names[COUNT] = {CORE_NAME_qp_num, CORE_NAME_psn, CORE_NAME_lid, CORE_NAME_gid,
+                                                CORE_NAME_mtu};
+    PyObject *values[COUNT] = {NULL};
+    uint64_t qp_num, psn, mtu;
     int failed = -1;
 
-    if (!qp_num || !psn || !lid || !gid || !mtu)
-        goto done;
-    if (core_integer(state, qp_num, "remote.qp_num", 0, QPN_MOST, &number[0]) < 0 ||
-        core_integer(state, psn, "remote.psn", 0, PSN_MOST, &number[1]) < 0 ||
-        core_u16(state, lid, "remote.lid", &attr->ah_attr.dlid) < 0 ||
-        core_gid_bytes(state, gid, "remote.gid", attr->ah_attr.grh.dgid.raw) < 0)
-        goto done;
-    attr->dest_qp_num = (uint32_t)number[0];
-    attr->rq_psn = (uint32_t)number[1];
-    if (need_mtu) {
-        if (core_integer(state, mtu, "remote.mtu", IBV_MTU_256, IBV_MTU_4096, &number[2]) < 0)
+    for (int i = 0; i < COUNT; i++) {
+        values[i] = core_get_attr(state, remote, names[i], "remote", "a QPInfo or an object with its fields");
+        if (!values[i])
             goto done;
-        attr->path_mtu = (enum ibv_mtu)number[2];
+    }
+    if (core_integer(state, values[QP_NUM], "remote.qp_num", 0, QPN_MOST, &qp_num) < 0 ||
+        core_integer(state, values[PSN], "remote.psn", 0, PSN_MOST, &psn) < 0 ||
+        core_u16(state, values[LID], "remote.lid", &attr->ah_attr.dlid) < 0 ||
+        core_gid_bytes(state, values[GID], "remote.gid", attr->ah_attr.grh.dgid.raw) < 0)
+        goto done;
+    attr->dest_qp_num = (uint32_t)qp_num;
+    attr->rq_psn = (uint32_t)psn;
+    if (need_mtu) {
+        if (core_integer(state, values[MTU], "remote.mtu", IBV_MTU_256, IBV_MTU_4096, &mtu) < 0)
+            goto done;
+        attr->path_mtu = (enum ibv_mtu)mtu;
     }
     failed = 0;
 done:
-    Py_XDECREF(qp_num);
-    Py_XDECREF(psn);
-    Py_XDECREF(lid);
-    Py_XDECREF(gid);
-    Py_XDECREF(mtu);
+    for (int i = 0; i < COUNT; i++)
+        Py_XDECREF(values[i]);
     return failed;
 }
 
