@@ -12,7 +12,6 @@ import os
 from collections.abc import MutableMapping
 from importlib import resources
 from pathlib import Path
-from typing import Optional
 
 from ._version import __version__
 

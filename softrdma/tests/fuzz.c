@@ -225,7 +225,11 @@ static void random_ioctl(void)
 {
     static uint64_t in[64];
     struct {
-        struct ib_uverbs_ioctl_hdr h;
+        struct { /* struct ib_uverbs_ioctl_hdr without its attributes */
+            uint16_t length, object_id, method_id, num_attrs;
+            uint64_t reserved1;
+            uint32_t driver_id, reserved2;
+        } h;
         struct ib_uverbs_attr a[24];
     } c;
     unsigned n = (unsigned)(rnd() % 16);
