@@ -117,6 +117,15 @@ PyObject *core_context_method_create_cq(PyObject *op, PyObject *const *args, Py_
 
 /* ---- polling ----------------------------------------------------------------------------------------------------- */
 
+/*
+ * The errno for a poll that failed. mlx5, mlx4 and hns say -2 of a queue that is broken, which is no ENOENT; others say
+ * -1, or a negative errno.
+ */
+static int poll_errno(int returned)
+{
+    return returned == -2 ? EIO : verbs_errno(returned);
+}
+
 /* Asks the library for completions, if none are left over. Returns 0 or an errno, with what it raises for it. */
 static int reap(struct core_cq *self, uint32_t most)
 {
@@ -134,10 +143,10 @@ static int reap(struct core_cq *self, uint32_t most)
 
     errno = 0;
     found = ibv_poll_cq(self->base.handle, (int)most, self->ready);
-    if (found < 0)
-        return verbs_errno(found);
-    if ((uint32_t)found > most)
-        return EPROTO; /* more than there is room for: nothing of it can be believed */
+    if (found < 0 || (uint32_t)found > most) { /* failed in the midst, or more than there is room for */
+        memset(self->ready, 0, sizeof self->ready);
+        return found < 0 ? poll_errno(found) : EPROTO;
+    }
     self->ready_at = 0;
     self->ready_count = (uint32_t)found;
     return 0;
