@@ -29,6 +29,7 @@ int core_events_init(struct core_events *events, int fd)
         return err;
     }
     events->fd = fd;
+    events->made_in = core_generation;
     events->ready = true;
     return 0;
 }
@@ -37,7 +38,8 @@ void core_events_free(struct core_events *events)
 {
     if (!events->ready)
         return;
-    close(events->wake_fd);
+    if (events->made_in == core_generation) /* else it is the parent's, and the number may be another file's by now */
+        close(events->wake_fd);
     pthread_rwlock_destroy(&events->lock);
     events->ready = false;
 }

@@ -22,6 +22,7 @@ struct core_events {
     int fd;      /* the library's descriptor, non-blocking */
     int wake_fd; /* an eventfd, readable while the object is being closed */
     bool ready;  /* the above were set up */
+    uint32_t made_in; /* the process generation they were set up in, whose wake_fd it is */
 };
 
 /* Takes over the library's descriptor (which becomes non-blocking, and stays the library's). 0 or a positive errno. */

@@ -141,6 +141,37 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
     assert closed["qp"].query()[0]["qp_state"] == 0
 
 
+def test_a_daemon_that_closed_all_descriptors_loses_no_new_one_to_what_it_inherited(rig: Rig) -> None:
+    """Closing everything and opening anew gives the numbers of the parent's descriptors to other files."""
+    ctx = rig.ib.get_device_list()[0].open()
+    handles = [ctx.create_comp_channel(), ctx]
+    del ctx
+
+    def body() -> list[int]:
+        spared = os.dup2(writer, 250)
+        os.closerange(3, spared)
+        opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(40)]
+        for handle in handles:
+            handle.close()
+        handles.clear()
+        gc.collect()
+        return [fd for fd in opened if not os.path.exists(f"/proc/self/fd/{fd}")]
+
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(250, json.dumps(body()).encode())
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        lost = pipe.read()
+    os.waitpid(pid, 0)
+    assert lost == "[]"
+
+
 def test_closed_repr_and_the_way_up_work_in_the_child(rig: Rig) -> None:
     qp = rig.qp()
 
