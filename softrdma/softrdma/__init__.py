@@ -2,7 +2,7 @@
 """A software RDMA host below the unmodified libibverbs.
 
 ``python -m softrdma run -- PROGRAM ARGS`` starts a program that finds RDMA devices where there are none;
-``preload()`` prepares an environment for children that a test runner starts; ``pytest --softrdma`` runs a test suite so.
+``preload()`` prepares an environment for children; ``pytest --softrdma`` runs a test suite on the host.
 """
 
 from __future__ import annotations

@@ -159,11 +159,11 @@ void context_drop_holder(struct region *r, uint32_t proc)
     }
 }
 
-void context_inherit(struct region *r)
+void context_inherit(struct region *r, uint32_t child)
 {
     for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
         if (atomic_load(&open_fds[i]))
-            set_holder(&r->context[i], process.proc, true);
+            set_holder(&r->context[i], child, true);
     }
 }
 

@@ -16,8 +16,8 @@ void context_fd_closed(uint32_t context);
 /* Destroys contexts that only this process held; the caller holds region.lock. */
 void context_drop_holder(struct region *r, uint32_t proc);
 
-/* In a forked child, under its new entry: it holds what its parent held. */
-void context_inherit(struct region *r);
+/* A child that is about to be forked holds what this process holds; the caller holds region.lock. */
+void context_inherit(struct region *r, uint32_t child);
 
 /* Does any living process hold it? */
 bool context_is_held(struct region *r, uint32_t context);

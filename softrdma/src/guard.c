@@ -65,6 +65,11 @@ void guard_install(void)
     pthread_mutex_unlock(&chain_lock);
 }
 
+void guard_in_child(void)
+{
+    pthread_mutex_init(&chain_lock, NULL);
+}
+
 int guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
     if ((sig != SIGSEGV && sig != SIGBUS) || !atomic_load(&installed))

@@ -12,6 +12,9 @@
 /* Take SIGSEGV and SIGBUS. Harmless when done twice. */
 void guard_install(void);
 
+/* A forked child starts with the lock free: whoever held it is not there. */
+void guard_in_child(void);
+
 /* 0, or EFAULT when part of either range is not there. */
 int guard_copy(void *dst, const void *src, size_t length);
 

@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "context.h"
+#include "fabric/borrow.h"
 #include "fabric/discovery.h"
 #include "fabric/peer.h"
 #include "fd.h"
@@ -16,9 +17,13 @@
 #include "libc.h"
 #include "lock.h"
 #include "service.h"
+#include "sysfs.h"
 
 struct process process = {.region_fd = -1, .listen_fd = -1, .wake_fd = -1};
 static pthread_mutex_t join_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t child_entry = NONE; /* under join_lock, from before a fork until after it */
+
+#define UNBORN_NS UINT64_C(10000000000)
 
 static uint64_t pid_space(void)
 {
@@ -36,6 +41,8 @@ bool process_alive(struct proc *p)
 {
     if (process.region && p == process_self())
         return true;
+    if (atomic_load(&p->unborn_until) && atomic_load(&p->unborn_until) > now_ns())
+        return true;
     return p->used && (lock_is_held(&p->life[0]) || lock_is_held(&p->life[1]));
 }
 
@@ -51,31 +58,43 @@ void process_reap(struct region *r)
     }
 }
 
-/* Takes a free entry for this process; the caller holds region.lock. */
-static int add_proc(struct region *r)
+/* An entry for a process that is there, or will be by then; NONE when all are taken. The caller holds
+ * region.lock. */
+static uint32_t reserve(struct region *r, uint64_t unborn_until)
 {
     for (uint32_t i = 0; i < MAX_PROCS; i++) {
         struct proc *p = &r->proc[i];
 
         if (p->used)
             continue;
-        if (p->pid == 0) { /* never used */
+        if (!p->born) {
             lock_init(&p->life[0]);
             lock_init(&p->life[1]);
             lock_init(&r->box[i].lock);
         }
-        p->pid = process.pid;
-        p->pid_space = process.pid_space;
+        p->born = 1;
         p->slot = r->slot;
         p->index = i;
+        p->pid = process.pid;
+        p->pid_space = process.pid_space;
+        atomic_store(&p->unborn_until, unborn_until);
         atomic_store(&p->woken, 0);
         atomic_store(&p->agent_wanted, 0);
-        lock_take(&p->life[0]);
         p->used = 1;
-        process.proc = i;
-        return 0;
+        return i;
     }
-    return EAGAIN;
+    return NONE;
+}
+
+/* This process is the one that the entry stands for. */
+static void move_in(struct region *r, uint32_t i)
+{
+    struct proc *p = &r->proc[i];
+
+    p->pid = process.pid;
+    lock_take(&p->life[0]);
+    atomic_store(&p->unborn_until, 0);
+    process.proc = i;
 }
 
 static int make_region(void)
@@ -96,14 +115,12 @@ static int make_region(void)
     process.listen_fd = listen_fd;
     process.slot = slot;
     process.pid_space = pid_space();
-    lock_take(&r->lock);
-    err = add_proc(r);
+    move_in(r, reserve(r, 0)); /* nobody else knows the region yet */
     process.region = r;
-    lock_give(&r->lock);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama: let peers reach the memory that we register */
     guard_install();
     TRACE("fabric %s slot %u", config.fabric, slot);
-    return err;
+    return 0;
 }
 
 int process_join(void)
@@ -125,14 +142,29 @@ int process_join(void)
     return err;
 }
 
+/* The child is entered, and counted as a holder of every context, before it is there: its parent may close them,
+ * or die, before the child has run a single instruction. If fork fails the entry is taken back after a while. */
 static void before_fork(void)
 {
+    struct region *r;
+
     pthread_mutex_lock(&join_lock);
     peer_before_fork();
+    borrow_before_fork();
+    if (!process.region)
+        return;
+    r = process.region;
+    lock_take(&r->lock);
+    process_reap(r);
+    child_entry = reserve(r, now_ns() + UNBORN_NS);
+    if (child_entry != NONE)
+        context_inherit(r, child_entry);
+    lock_give(&r->lock);
 }
 
 static void in_parent(void)
 {
+    borrow_after_fork();
     peer_after_fork(false);
     pthread_mutex_unlock(&join_lock);
 }
@@ -150,26 +182,20 @@ static void abandon(void)
     process.region = NULL; /* stays mapped: somebody may be on the way out of it */
 }
 
-/* The child takes its own entry and is counted as a holder of every context at once: its parent may close
- * them, or die, before the child makes its first call. */
 static void in_child(void)
 {
-    bool full = false;
-
+    borrow_after_fork();
     peer_after_fork(true);
+    guard_in_child();
+    sysfs_in_child();
     process.pid = getpid();
     if (process.region) {
         fd_close_internal(process.wake_fd);
         process.wake_fd = -1;
         atomic_store(&process.serving, false);
-        lock_take(&process.region->lock);
-        process_reap(process.region);
-        if (add_proc(process.region) == 0)
-            context_inherit(process.region);
+        if (child_entry != NONE)
+            move_in(process.region, child_entry);
         else
-            full = true;
-        lock_give(&process.region->lock);
-        if (full)
             abandon();
     }
     pthread_mutex_unlock(&join_lock);

@@ -68,6 +68,9 @@ struct agent_box {
 
 /* One process that uses the region: an address space in which registered memory lies. */
 struct proc {
+    uint32_t born; /* the locks have been made */
+    uint32_t pad;
+    _Atomic uint64_t unborn_until; /* now_ns: reserved for a child that fork is making; 0: it is there */
     pthread_mutex_t life[2]; /* held while it lives: by the thread that joined, and by its service thread */
     uint32_t used;
     int32_t pid;
@@ -93,7 +96,7 @@ struct pending_async {
 };
 
 struct context {
-    uint32_t used, generation;
+    _Atomic uint32_t used, generation; /* the service thread looks at them without region.lock */
     uint32_t device;
     uint32_t lowest_free;                     /* no handle below it is free */
     uint32_t highest;                         /* no handle at or above it is in use */

@@ -262,3 +262,9 @@ void sysfs_remove(void)
     }
     root[0] = '\0';
 }
+
+/* A tree that another thread of the parent was just making is not the child's: it makes its own. */
+void sysfs_in_child(void)
+{
+    pthread_mutex_init(&make_lock, NULL);
+}

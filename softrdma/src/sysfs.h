@@ -19,6 +19,7 @@ const char *sysfs_path(const char *path, char buf[SYSFS_PATH_MAX]);
 /* The number of the device whose node that (resolved) path is, or -1. */
 int sysfs_device(const char *resolved);
 
-void sysfs_remove(void); /* at exit */
+void sysfs_remove(void);   /* at exit */
+void sysfs_in_child(void); /* after fork */
 
 #endif

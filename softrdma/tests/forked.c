@@ -115,6 +115,23 @@ static void child_is_killed(void)
     pair_in_one_process(9);
 }
 
+/* The child has not run a single instruction when its parent closes what it inherits. */
+static void parent_closes_first(void)
+{
+    for (int i = 0; i < 20; i++) {
+        pid_t pid;
+
+        ctx = open_device(i % 2);
+        pid = fork();
+        if (pid == 0) {
+            pair_in_one_process((uint8_t)(10 + i));
+            exit(PASS);
+        }
+        CHECK(ibv_close_device(ctx) == 0);
+        CHECK(status_of(pid) == PASS);
+    }
+}
+
 /* A middle process opens a context of its own and dies; its child goes on with it. */
 static void parent_dies_first(void)
 {
@@ -142,6 +159,7 @@ static void parent_dies_first(void)
 int main(void)
 {
     parent_dies_first(); /* before this process has anything to hand down */
+    parent_closes_first();
     ctx = open_device(0);
     child_uses_parents_objects();
     child_closes();

@@ -82,3 +82,13 @@ bool borrow_write(struct region *r, uint32_t channel, const void *event, size_t 
     pthread_mutex_unlock(&places_lock);
     return ok;
 }
+
+void borrow_before_fork(void)
+{
+    pthread_mutex_lock(&places_lock);
+}
+
+void borrow_after_fork(void)
+{
+    pthread_mutex_unlock(&places_lock);
+}

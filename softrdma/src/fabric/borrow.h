@@ -9,4 +9,7 @@
  * owner's service thread has to do it. Raises no SIGPIPE. */
 bool borrow_write(struct region *r, uint32_t channel, const void *event, size_t size);
 
+void borrow_before_fork(void);
+void borrow_after_fork(void);
+
 #endif
