@@ -258,7 +258,7 @@ PyObject *core_raise_unsupported(struct core_state *state, const char *operation
     return NULL;
 }
 
-PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, uint64_t least, uint64_t most)
+PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, int64_t least, uint64_t most)
 {
     PyObject *text = PyObject_Str(value);
 
@@ -267,8 +267,8 @@ PyObject *core_raise_range(struct core_state *state, const char *field, PyObject
         text = PyUnicode_FromString("a number too long to print");
     }
     if (text)
-        PyErr_Format((PyObject *)state->types[CORE_TYPE_RANGE_ERROR], "%s must be between %llu and %llu, got %U", field,
-                     (unsigned long long)least, (unsigned long long)most, text);
+        PyErr_Format((PyObject *)state->types[CORE_TYPE_RANGE_ERROR], "%s must be between %lld and %llu, got %U", field,
+                     (long long)least, (unsigned long long)most, text);
     Py_XDECREF(text);
     return NULL;
 }

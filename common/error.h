@@ -30,8 +30,7 @@ PyObject *core_raise_format(struct core_state *state, int err, const char *opera
 PyObject *core_raise_unsupported(struct core_state *state, const char *operation, const char *since);
 
 /* Raises RangeError for a value that its field does not hold. Always returns NULL. */
-PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, uint64_t least,
-                           uint64_t most);
+PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, int64_t least, uint64_t most);
 
 /* Raises RangeError with a message of its own, made as PyUnicode_FromFormat makes it. */
 PyObject *core_raise_range_format(struct core_state *state, const char *format, ...);

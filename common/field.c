@@ -112,7 +112,7 @@ static int store_text(PyObject *value, const struct core_field *field, char *at)
 
 static int store_signed(struct core_state *state, PyObject *value, const struct core_field *field, char *at)
 {
-    PyObject *index = PyNumber_Index(value);
+    PyObject *index = PyIndex_Check(value) ? PyNumber_Index(value) : core_raise_type(field->name, "an integer", value);
     int overflow, number;
     long wide;
 
@@ -123,7 +123,7 @@ static int store_signed(struct core_state *state, PyObject *value, const struct 
     if (wide == -1 && PyErr_Occurred())
         return -1;
     if (overflow || wide < INT32_MIN || wide > INT32_MAX) {
-        core_raise_range_format(state, "%s must be between %d and %d", field->name, INT32_MIN, INT32_MAX);
+        core_raise_range(state, field->name, value, INT32_MIN, INT32_MAX);
         return -1;
     }
     number = (int)wide;

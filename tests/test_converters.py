@@ -164,6 +164,13 @@ def test_a_range_error_names_field_value_and_limit(ib: Any) -> None:
     with pytest.raises(ib.RangeError) as caught:
         ib.AHAttr(sgid_index=256)
     assert_range_error(ib, caught, "sgid_index", 256, U8)
+    for value in (2**31, -(2**31) - 1, 2**70):
+        with pytest.raises(ib.RangeError) as caught:
+            ib.DeviceAttr(max_qp=value)
+        assert_range_error(ib, caught, "max_qp", value, -(2**31))
+    with pytest.raises(TypeError, match="max_qp must be an integer"):
+        ib.DeviceAttr(max_qp=1.5)
+    assert ib.DeviceAttr(max_qp=-(2**31)).max_qp == -(2**31)
 
 
 @examples
