@@ -68,11 +68,10 @@ class Setting:
 
     def build_type(self) -> str:
         """How the build folder was configured, as far as speed goes."""
-        dump = subprocess.run(["meson", "introspect", "--buildoptions", str(self.build)], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, check=False).stdout if shutil.which("meson") else b""
-        options = {option["name"]: option["value"] for option in json.loads(dump or b"[]")}
-        if not options:
+        told = self.build / "meson-info" / "intro-buildoptions.json"
+        if not told.exists():
             return "build type unknown"
+        options = {option["name"]: option["value"] for option in json.loads(told.read_text())}
         return f"build type {options['buildtype']}, -O{options['optimization']}{', LTO' if options['b_lto'] else ''}"
 
 
@@ -103,7 +102,8 @@ def running(setting: Setting, side: Side, prefix: Sequence[str] = ()) -> Iterato
         yield Worker(process)
         assert process.stdin
         process.stdin.close()
-        process.wait()
+        if process.wait():
+            raise SystemExit(f"bench/run: {side.name} ended with status {process.returncode}")
     finally:
         process.kill()
         process.wait()

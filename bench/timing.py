@@ -43,15 +43,14 @@ def count_for(worker: Worker, row: str) -> int:
 
 
 def measure(setting: Setting, sides: Sequence[Side], rows: Sequence[str], rounds: int) -> dict[str, dict[Side, float]]:
-    best: dict[str, dict[Side, float]] = {}
+    """A round asks for every row of every side, so that what disturbs for a second spoils a round, not a row."""
+    best = {row: dict.fromkeys(sides, float("inf")) for row in rows}
     with all_running(setting, sides, setting.urgent) as workers:
-        for row in rows:
-            counts = {side: count_for(worker, row) for side, worker in workers.items()}
-            best[row] = dict.fromkeys(sides, float("inf"))
-            for _ in range(rounds):
-                for side, worker in workers.items():
-                    each = worker.time(row, counts[side]) / counts[side]
-                    best[row][side] = min(best[row][side], each)
+        counts = {(row, side): count_for(worker, row) for row in rows for side, worker in workers.items()}
+        for row in list(rows) * rounds:
+            for side, worker in workers.items():
+                each = worker.time(row, counts[row, side]) / counts[row, side]
+                best[row][side] = min(best[row][side], each)
     return best
 
 
