@@ -62,7 +62,7 @@ class Buffer:
         return data
 
 
-def poll_for(cq: Any, count: int, timeout: float = 2.0) -> list[Any]:
+def poll_for(cq: Any, count: int, timeout: float = 5.0) -> list[Any]:
     """Exactly `count` completions; fails with what did come when `timeout` (scaled to the machine) is over.
 
     With a channel it sleeps there; without one it yields and then naps: a process that spins would keep the
@@ -241,11 +241,11 @@ class Endpoint:
 
     # completions
 
-    def sent(self, count: int = 1, timeout: float = 2.0) -> list[Any]:
+    def sent(self, count: int = 1, timeout: float = 5.0) -> list[Any]:
         """`count` completions of this side's sends, successful all."""
         return _successful(poll_for(self.send_cq, count, timeout))
 
-    def received(self, count: int = 1, timeout: float = 2.0) -> list[Any]:
+    def received(self, count: int = 1, timeout: float = 5.0) -> list[Any]:
         return _successful(poll_for(self.recv_cq, count, timeout))
 
     def do(self, wrs: Any, signaled: int = 1) -> list[Any]:

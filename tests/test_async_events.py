@@ -191,12 +191,12 @@ class TestWaiting:
     def test_timeout_zero_never_blocks(self, ctx: Any) -> None:
         start = time.monotonic()
         assert ctx.get_async_event(timeout=0) is None
-        assert time.monotonic() - start < seconds(0.1)
+        assert time.monotonic() - start < seconds(1)
 
     def test_a_timeout_ends_when_it_is_over_and_not_before(self, ctx: Any) -> None:
         start = time.monotonic()
         assert ctx.get_async_event(0.05) is None
-        assert 0.045 <= time.monotonic() - start < seconds(0.5)
+        assert 0.045 <= time.monotonic() - start < seconds(2)
 
     def test_the_descriptor_is_non_blocking(self, ctx: Any) -> None:
         assert os.get_blocking(ctx.async_fd) is False
@@ -206,7 +206,7 @@ class TestWaiting:
         a, _ = rc
         assert not select.select([a.ctx.async_fd], [], [], 0)[0]
         a.set_state(ib.QPState.SQD)
-        assert select.select([a.ctx.async_fd], [], [], seconds(2))[0]
+        assert select.select([a.ctx.async_fd], [], [], seconds(5))[0]
         assert a.ctx.get_async_event(timeout=0) is not None
         assert not select.select([a.ctx.async_fd], [], [], 0)[0]
 
@@ -224,7 +224,7 @@ class TestWaiting:
         waiter.start()
         time.sleep(0.05)
         ctx.close()
-        waiter.join(seconds(2))
+        waiter.join(seconds(5))
         assert not waiter.is_alive()
         assert caught and caught[0].errno == errno.EBADF  # type: ignore[attr-defined]
 
@@ -236,7 +236,7 @@ class TestAccounting:
     def closes(self, end: Endpoint) -> bool:
         closer = threading.Thread(target=end.close, daemon=True)
         closer.start()
-        closer.join(seconds(2))
+        closer.join(seconds(5))
         return not closer.is_alive()
 
     def test_an_event_never_read_does_not_hang_close(self, ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:

@@ -129,7 +129,7 @@ def test_overrun_of_a_send_queue_is_an_event_that_names_the_queue(ib: Any, make:
     room = a.send_cq.cqe
     for i in range(room + 2):
         a.qp.post_send(a.write_wr(b, wr_id=i))
-    event = a.ctx.get_async_event(timeout=seconds(2))
+    event = a.ctx.get_async_event(timeout=seconds(5))
     assert event is not None and event.event_type == CQ_ERR
     assert event.cq is a.send_cq and event.qp is None and event.srq is None and event.port_num is None
     a.ctx.ack_async_event(event)
@@ -145,9 +145,9 @@ def test_overrun_of_a_receive_queue_kills_the_queue_pair(ib: Any, make: Make) ->
         b.post_recv(wr_id=i)
     for i in range(room + 1):
         a.qp.post_send(a.send_wr(wr_id=i))
-    event = b.ctx.get_async_event(timeout=seconds(2))
+    event = b.ctx.get_async_event(timeout=seconds(5))
     while event is not None and event.event_type == QP_FATAL:
-        event = b.ctx.get_async_event(timeout=seconds(2))
+        event = b.ctx.get_async_event(timeout=seconds(5))
     assert event is not None and event.event_type == CQ_ERR
     assert event.cq is b.recv_cq
     found = poll_for(a.send_cq, room + 1, timeout=5)

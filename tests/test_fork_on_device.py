@@ -107,4 +107,4 @@ def test_a_waiter_in_the_parent_is_not_disturbed(ib: Any, make: Make) -> None:
     b.recv_cq.req_notify()
     in_child(lambda: None)
     a.do(a.send_wr())
-    assert b.channel.get_cq_event(timeout=seconds(2)) is b.recv_cq
+    assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq

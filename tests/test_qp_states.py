@@ -238,8 +238,8 @@ class TestModify:
         end = up(make(), "RTS")
         end.set_state(ib.QPState.SQD)
         assert end.qp.state == ib.QPState.SQD
-        assert end.ctx.get_async_event(timeout=seconds(2)) is not None  # drained; before that RTS may be refused
-        deadline = time.monotonic() + seconds(2)
+        assert end.ctx.get_async_event(timeout=seconds(5)) is not None  # drained; before that RTS may be refused
+        deadline = time.monotonic() + seconds(5)
         while True:
             try:
                 end.set_state(ib.QPState.RTS)
