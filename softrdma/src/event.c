@@ -18,8 +18,8 @@
 /* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit
  * both. */
 struct pipe_ends {
-    uint32_t generation;
-    int read_fd, write_fd;
+    _Atomic uint32_t generation; /* set when the rest is there, and whoever clears it closes the write end */
+    _Atomic int read_fd, write_fd;
 };
 
 static struct pipe_ends async_pipe[MAX_CONTEXTS];
@@ -45,15 +45,16 @@ static int open_pipe(struct pipe_ends *ends, uint32_t generation)
 
 static void close_pipe(struct pipe_ends *ends, int fd)
 {
-    if (ends->generation && ends->read_fd == fd) {
-        ends->generation = 0;
-        fd_close_internal(ends->write_fd);
-    }
+    uint32_t generation = ends->generation;
+    int write_fd = ends->write_fd;
+
+    if (generation && ends->read_fd == fd && atomic_compare_exchange_strong(&ends->generation, &generation, 0))
+        fd_close_internal(write_fd);
 }
 
 static bool pipe_is_here(struct region *r, const struct pipe_ends *ends, uint32_t generation)
 {
-    return r == process.region && ends->generation && ends->generation == generation;
+    return r == process.region && generation && ends->generation == generation;
 }
 
 static bool write_event(const struct pipe_ends *ends, const void *event, size_t size)
@@ -63,7 +64,9 @@ static bool write_event(const struct pipe_ends *ends, const void *event, size_t 
 
 void event_context_opened(uint32_t context)
 {
-    async_pipe[context].generation = 0;
+    /* libibverbs closes the command descriptor first: another thread may take the place before the pipe of the
+     * one that had it is closed. */
+    close_pipe(&async_pipe[context], async_pipe[context].read_fd);
 }
 
 int event_open_async(struct region *r, uint32_t context)

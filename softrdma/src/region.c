@@ -144,7 +144,8 @@ uint32_t table_take(struct table *t, uint64_t *bits, uint32_t max, uint32_t firs
         if (~taken) {
             uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(~taken);
 
-            bits[w] |= UINT64_C(1) << i % 64;
+            /* one writer at a time, under region.lock; those who look do so without */
+            __atomic_store_n(&bits[w], bits[w] | UINT64_C(1) << i % 64, __ATOMIC_RELEASE);
             t->next = (i + 1) % max;
             t->count++;
             return i;
@@ -155,7 +156,7 @@ uint32_t table_take(struct table *t, uint64_t *bits, uint32_t max, uint32_t firs
 
 void table_release(struct table *t, uint64_t *bits, uint32_t index)
 {
-    bits[index / 64] &= ~(UINT64_C(1) << index % 64);
+    __atomic_store_n(&bits[index / 64], bits[index / 64] & ~(UINT64_C(1) << index % 64), __ATOMIC_RELEASE);
     t->count--;
 }
 

@@ -186,7 +186,7 @@ struct qp {
     uint32_t sq_psn;
     uint32_t retries_left, rnr_left;
     uint32_t dest_device; /* of attr.dest, resolved when it was set */
-    uint32_t timer_proc;  /* whose service thread looks after wait_until */
+    _Atomic uint32_t timer_proc; /* whose service thread looks after wait_until */
     uint32_t drained, running;
     uint64_t ack_deadline;       /* of the head request, while it is being refused for want of a receive */
     _Atomic uint64_t wait_until; /* 0: not waiting; UINT64_MAX: without a timer */

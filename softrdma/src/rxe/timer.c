@@ -36,10 +36,9 @@ static bool look(struct region *r, struct qp *qp)
 {
     bool found = false;
 
-    if (qp->srq != NONE || !qp->rq.offset || rxe_consumer(r, &qp->rq) == rxe_producer(r, &qp->rq))
-        return false;
-    lock_take(&qp->rq_lock);
-    if (atomic_load(&qp->state) == QPS_ERR && qp->rq.offset) {
+    lock_take(&qp->rq_lock); /* it may be on its way out, with its queue */
+    if (atomic_load(&qp->state) == QPS_ERR && qp->srq == NONE && qp->rq.offset &&
+        rxe_consumer(r, &qp->rq) != rxe_producer(r, &qp->rq)) {
         rxe_flush_receives(r, qp);
         found = true;
     }
