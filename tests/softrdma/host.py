@@ -74,7 +74,8 @@ class Host:
     def env(self, **more: Any) -> dict[str, str]:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("SOFTRDMA_", "LD_PRELOAD"))}
         before = more.pop("LD_PRELOAD", "")
-        env["LD_PRELOAD"] = f"{before}:{self.library}".lstrip(":")
+        if before is not None:  # None: the command itself names the library
+            env["LD_PRELOAD"] = f"{before}:{self.library}".lstrip(":")
         env["SOFTRDMA_FABRIC"] = self.fabric
         return {**env, **more}
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls that are refused, and with which errno: what the device lacks, what does not exist, what is still in
  * use, what does not fit. */
+#define _GNU_SOURCE
 #include "probe.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
 static void ask_missing(void)
 {
+    /* looked up, so that the program runs over rdma-core 33 too, which has not got it */
+    __typeof__(&ibv_reg_dmabuf_mr) reg_dmabuf_mr = dlsym(RTLD_DEFAULT, "ibv_reg_dmabuf_mr");
     struct ibv_context *c = contexts[0];
     struct ibv_xrcd_init_attr xrcd = {
         .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
@@ -26,7 +30,7 @@ static void ask_missing(void)
     fact_errno("refusals", "create_wq", ERRNO_OF_POINTER(ibv_create_wq(c, &wq)));
     fact_errno("refusals", "alloc_null_mr", ERRNO_OF_POINTER(ibv_alloc_null_mr(pds[0])));
     fact_errno("refusals", "reg_dmabuf_mr",
-               ERRNO_OF_POINTER(ibv_reg_dmabuf_mr(pds[0], 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE)));
+               !reg_dmabuf_mr ? EOPNOTSUPP : ERRNO_OF_POINTER(reg_dmabuf_mr(pds[0], 0, 4096, 0, 0, IBV_ACCESS_LOCAL_WRITE)));
     fact("refusals", "rereg_mr", "%s",
          (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0)) ? "refused" : "ok");
     fact_errno("refusals", "import_pd", ERRNO_OF_POINTER(ibv_import_pd(c, 0)));
