@@ -22,16 +22,14 @@ static int mr_destroy(struct core_object *self)
 static void mr_release(struct core_object *self, void *handle)
 {
     (void)handle;
-    Py_CLEAR(((struct core_mr *)self)->hold);
-    Py_CLEAR(((struct core_mr *)self)->owner);
+    Py_CLEAR(((struct core_mr *)self)->kept);
 }
 
 static const struct core_kind mr_kind = {CORE_KIND_MR, "MR", "ibv_dereg_mr", mr_destroy, NULL, mr_release};
 
 int core_mr_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT(((struct core_mr *)self)->owner);
-    Py_VISIT(((struct core_mr *)self)->hold);
+    Py_VISIT(((struct core_mr *)self)->kept);
     return core_object_traverse(self, visit, arg);
 }
 
@@ -89,14 +87,15 @@ static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, PyObjec
     if (!self)
         return NULL;
     core_object_add_parent(&self->base, pd);
-    if (owner && owner != Py_None) {
-        Py_INCREF(owner);
-        self->owner = owner;
-    }
-    Py_XINCREF(hold);
-    self->hold = hold;
     self->addr = addr;
     self->length = length;
+    if (owner || hold) {
+        self->kept = PyTuple_Pack(2, owner ? owner : Py_None, hold ? hold : Py_None);
+        if (!self->kept) {
+            Py_DECREF(self);
+            return NULL;
+        }
+    }
     if (core_object_begin(&self->base, method) < 0)
         Py_CLEAR(self);
     return self;
@@ -256,11 +255,10 @@ PyObject *core_mr_get_handle(PyObject *op, void *ignored)
 
 PyObject *core_mr_get_owner(PyObject *op, void *ignored)
 {
-    PyObject *owner = ((struct core_mr *)op)->owner;
+    PyObject *kept = ((struct core_mr *)op)->kept;
+    PyObject *owner = kept ? PyTuple_GetItem(kept, 0) : Py_None;
 
     (void)ignored;
-    if (!owner)
-        Py_RETURN_NONE;
     Py_INCREF(owner);
     return owner;
 }

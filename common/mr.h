@@ -12,9 +12,13 @@
 
 struct core_mr {
     struct core_object base;
-    PyObject *owner; /* of the memory; NULL if nobody said, or when closed */
-    PyObject *hold;  /* what else is kept so long: an export that keeps the memory in its place; or NULL */
-    uint64_t addr;   /* where requests find it: for a dma-buf the iova, not what the library keeps */
+    /*
+     * What is kept as long as the registration: the owner of the memory, and an export that keeps the memory in its
+     * place, or None for each. NULL where there is neither, or when closed. A tuple, because regions that own one another
+     * may be a long chain, and the end of a tuple does not recurse without end.
+     */
+    PyObject *kept;
+    uint64_t addr; /* where requests find it: for a dma-buf the iova, not what the library keeps */
     uint64_t length;
 };
 

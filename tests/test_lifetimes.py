@@ -444,6 +444,14 @@ def test_an_owner_that_holds_its_registration_is_collected(rig: Rig) -> None:
     assert ref() is None and rig.stub.live("mr") == 1
 
 
+def test_a_long_chain_of_regions_that_own_each_other_ends_without_recursion(rig: Rig) -> None:
+    mr: Any = None
+    for _ in range(100_000):
+        mr = rig.pd.reg_mr(0x1000, 16, 1, mr)
+    del mr
+    assert rig.stub.live("mr") == 1  # the rig's own
+
+
 def test_a_failed_registration_keeps_no_owner(rig: Rig) -> None:
     gone: list[int] = []
     rig.stub.fail("reg_mr_iova2", errno.EFAULT)
