@@ -22,10 +22,17 @@ HERE = Path(__file__).parent
 RUN_IN_VM = HERE.parents[1] / "tools" / "kernel-vm" / "run"
 KERNELS = sorted(folder.name for folder in (HERE / "kernels").iterdir())
 WHAT = ["devinfo", "probe", "pyverbs"]
+#: The rdma-core whose programs were asked for the record; others print other lines, and their suites hold other tests.
+RECORDED_WITH = "44."
 
 
 def ask(suite: Path, probe: Path, folder: Path) -> list[object]:
     return [sys.executable, HERE / "ask.py", folder, probe, suite]
+
+
+def skip_unless_recorded(what: str, suite: Path) -> None:
+    if what != "probe" and not suite.parent.name.startswith(f"pyverbs-{RECORDED_WITH}"):
+        pytest.skip(f"needs the programs of rdma-core {RECORDED_WITH}x, with which the record was made")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +47,8 @@ def asked(judged: Path, suite: Path, probe: Path, tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_answers_are_those_of_the_kernel_but_for_the_list(asked: Path, kernel: str, what: str) -> None:
+def test_answers_are_those_of_the_kernel_but_for_the_list(asked: Path, suite: Path, kernel: str, what: str) -> None:
+    skip_unless_recorded(what, suite)
     listed = read_differences(HERE / "differences" / f"{what}-{kernel}.txt")
     recorded = answers((HERE / "kernels" / kernel / f"{what}.txt").read_text())
     wrong = complaints(recorded, answers((asked / f"{what}.txt").read_text()), listed)
@@ -63,7 +71,8 @@ def guest(request: pytest.FixtureRequest, suite: Path, probe: Path, tmp_path_fac
 
 
 @pytest.mark.parametrize("what", WHAT)
-def test_the_record_is_what_the_kernel_says(guest: Path, what: str) -> None:
+def test_the_record_is_what_the_kernel_says(guest: Path, suite: Path, what: str) -> None:
+    skip_unless_recorded(what, suite)
     release = ".".join((guest / "release.txt").read_text().split(".")[:2])
     record = HERE / "kernels" / release / f"{what}.txt"
     if not record.exists():

@@ -201,7 +201,7 @@ def test_killing_processes_at_any_moment_harms_no_others(host: Host, peer: Path,
         assert killed > 10
 
 
-def test_sessions_do_not_add_up(host: Host, peer: Path, spotless: None) -> None:
+def test_starts_do_not_add_up(host: Host, peer: Path, spotless: None) -> None:
     """Two hundred starts in a row: nothing grows, no slot is used up."""
     kill_storm(host, peer, 20)
     for _ in range(180):
