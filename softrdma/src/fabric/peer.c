@@ -11,7 +11,6 @@
 struct peer {
     struct region *region;
     uint32_t refs;
-    bool dead;
 };
 
 static struct peer peers[FABRIC_SLOTS];
@@ -48,6 +47,16 @@ static void retire(struct peer *p)
         }
     }
     *p = (struct peer){0};
+}
+
+/* Gives back the memory of processes that have died, whether or not anybody asks for their slots again; the
+ * caller holds table_lock. */
+static void retire_dead(void)
+{
+    for (size_t i = 0; i < FABRIC_SLOTS; i++) {
+        if (peers[i].region && !peer_is_alive(peers[i].region))
+            retire(&peers[i]);
+    }
 }
 
 struct region *peer_get_known(uint32_t slot)
@@ -92,6 +101,7 @@ struct region *peer_get(uint32_t slot)
         return NULL;
     }
     pthread_mutex_lock(&table_lock);
+    retire_dead();
     if (p->region && p->region->instance != r->instance)
         retire(p);
     if (p->region) { /* another thread was faster */

@@ -460,5 +460,11 @@ int rxe_doorbell(struct region *r, struct qp *qp)
     if (qp->timer_proc != process.proc)
         qp->timer_proc = process.proc;
     rxe_run(r, qp);
+    if (state == QPS_ERR) { /* the one occasion to look at receives that is sure to come in time */
+        lock_take(&qp->rq_lock);
+        if (atomic_load(&qp->state) == QPS_ERR)
+            rxe_flush_receives(r, qp);
+        lock_give(&qp->rq_lock);
+    }
     return 0;
 }

@@ -9,6 +9,14 @@
 #define LOOK_FIRST_NS 1000000u /* how often to look for such receives: less and less while there are none */
 #define LOOK_LAST_NS 16000000u
 
+static THREAD_LOCAL bool in_service; /* this thread computes when to look again by itself */
+
+static void wake_timer(struct region *r, struct qp *qp)
+{
+    if (!in_service || qp->timer_proc != process.proc)
+        fabric_wake(&r->proc[qp->timer_proc]);
+}
+
 void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until)
 {
     uint64_t was = atomic_load_explicit(&qp->wait_until, memory_order_relaxed);
@@ -18,11 +26,11 @@ void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until)
     atomic_store(&qp->wait_until, until);
     if (!was) {
         atomic_fetch_add(&r->nwaiting, 1);
-        fabric_wake(&r->proc[qp->timer_proc]);
+        wake_timer(r, qp);
     } else if (!until) {
         atomic_fetch_sub(&r->nwaiting, 1);
     } else {
-        fabric_wake(&r->proc[qp->timer_proc]);
+        wake_timer(r, qp);
     }
 }
 
@@ -66,7 +74,9 @@ uint64_t rxe_service(struct region *r)
             if (atomic_load(&qp->state) == QPS_ERR)
                 found |= look(r, qp);
             if (until && until <= now) {
+                in_service = true;
                 rxe_run(r, qp);
+                in_service = false;
                 until = atomic_load(&qp->wait_until);
             }
             if (until)
