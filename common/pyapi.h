@@ -17,7 +17,7 @@
 
 /*
  * The stable ABI names this flag from 3.10 on; its value and the calling convention are those of 3.8 and everything
- * since. tests/test_abi.py calls such methods on every interpreter at hand.
+ * since. tests/isolated/fast_calls.py calls such methods, on every interpreter at hand.
  */
 #ifndef METH_FASTCALL
 #define METH_FASTCALL 0x0080
