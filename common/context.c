@@ -139,27 +139,20 @@ PyObject *core_context_method_query_device(PyObject *op, PyObject *ignored)
     return core_device_attr_new(self->base.state, &attr);
 }
 
-static const struct core_params query_port_params = {"Context.query_port", 1, 0, {CORE_NAME_port_num}};
-
-PyObject *core_context_method_query_port(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *core_context_query_port(struct core_context *self, uint8_t port_num)
 {
-    struct core_context *self = (struct core_context *)op;
-    struct core_state *state = self->base.state;
     struct ibv_port_attr attr = {0};
-    uint8_t port_num = 1;
-    PyObject *value;
     int err;
 
-    if (core_parse(state, &query_port_params, args, nargs, kwnames, &value) < 0 ||
-        (value && core_u8(state, value, "port_num", &port_num) < 0) || core_enter(&self->base, "query_port") < 0)
+    if (core_enter(&self->base, "query_port") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     err = verbs_query_port(self->base.handle, port_num, &attr);
     Py_END_ALLOW_THREADS
     core_exit(&self->base);
     if (err)
-        return core_raise_format(state, err, "ibv_query_port", "port_num %d of %s", port_num, self->name);
-    return core_port_attr_new(state, &attr);
+        return core_raise_format(self->base.state, err, "ibv_query_port", "port_num %d of %s", port_num, self->name);
+    return core_port_attr_new(self->base.state, &attr);
 }
 
 static const struct core_params query_gid_params = {"Context.query_gid", 2, 2, {CORE_NAME_port_num, CORE_NAME_index}};

@@ -62,10 +62,12 @@ struct core_object *core_context_find(const struct core_context *self, uint64_t 
 /* The device's limits, for messages; false where it does not answer. Gives up the GIL. */
 bool core_context_limits(struct core_context *self, struct ibv_device_attr *ret_attr);
 
+/* A port's PortAttr. Whether a program must name the port differs from package to package. */
+PyObject *core_context_query_port(struct core_context *self, uint8_t port_num);
+
 /* ---- rows for the module's class ------------------------------------------------------------------------------- */
 
 PyObject *core_context_method_query_device(PyObject *self, PyObject *ignored);
-PyObject *core_context_method_query_port(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_method_query_gid(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_method_get_async_event(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_method_ack_async_event(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);

@@ -3,6 +3,7 @@
 #include "error.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -13,13 +14,14 @@
 /* ---- VerbsError ---------------------------------------------------------------------------------------------- */
 
 /* Sets up an OSError with errno and text, and keeps what it was made from. */
-static int verbs_error_fill(PyObject *self, PyObject *operation, PyObject *err, PyObject *detail)
+static int verbs_error_fill(struct core_state *state, PyObject *self, PyObject *operation, PyObject *err,
+                            PyObject *detail)
 {
     PyObject *text = NULL, *none = NULL;
-    long code = PyLong_AsLong(err);
+    uint64_t code;
     int failed = -1;
 
-    if (code == -1 && PyErr_Occurred())
+    if (core_integer(state, err, "err", 0, INT_MAX, &code) < 0)
         return -1;
 
     if (detail != Py_None)
@@ -57,7 +59,7 @@ static int verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
         core_raise_type("operation", "a string", values[0]);
         return -1;
     }
-    return verbs_error_fill(self, values[0], values[1], values[2] ? values[2] : Py_None);
+    return verbs_error_fill(state, self, values[0], values[1], values[2] ? values[2] : Py_None);
 }
 
 static PyObject *verbs_error_operation(PyObject *self, void *closure)
@@ -154,7 +156,7 @@ static int completion_error_init(PyObject *self, PyObject *args, PyObject *kwarg
     operation = PyUnicode_FromString("ibv_poll_cq");
     err = PyLong_FromLong(EIO);
     detail = core_wc_describe(wc);
-    if (operation && err && detail && verbs_error_fill(self, operation, err, detail) == 0 &&
+    if (operation && err && detail && verbs_error_fill(state, self, operation, err, detail) == 0 &&
         PyObject_SetAttrString(self, "_wc", wc) == 0)
         failed = 0;
     Py_XDECREF(operation);

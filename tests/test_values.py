@@ -242,6 +242,18 @@ def test_the_tree_of_exceptions(ib: Any) -> None:
         ib.CompletionError(7)
 
 
+@pytest.mark.parametrize("err", [-1, 2**31, 2**70])
+def test_an_error_number_that_no_int_holds_is_a_range_error(ib: Any, err: int) -> None:
+    with pytest.raises(ib.RangeError, match=rf"err must be between 0 and 2147483647, got {err}"):
+        ib.VerbsError("ibv_x", err)
+
+
+def test_query_port_needs_its_port(stub: Any, ib: Any) -> None:
+    with ib.get_device_list()[0].open() as ctx:
+        with pytest.raises(TypeError, match="port_num"):
+            ctx.query_port()
+
+
 def test_the_message_of_an_error_names_call_and_error(ib: Any) -> None:
     words = str(ib.VerbsError("ibv_reg_mr", errno.ENOMEM, "the limit is 7"))
     assert "ibv_reg_mr" in words and os.strerror(errno.ENOMEM) in words and "the limit is 7" in words

@@ -2,15 +2,30 @@
 /* ibverbs.Context */
 #include "context.h"
 
+#include "args.h"
 #include "channel.h"
 #include "classes.h"
 #include "cq.h"
 #include "pd.h"
 
+static const struct core_params query_port_params = {"Context.query_port", 1, 1, {CORE_NAME_port_num}};
+
+static PyObject *context_query_port(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_context *self = (struct core_context *)op;
+    PyObject *value;
+    uint8_t port_num;
+
+    if (core_parse(self->base.state, &query_port_params, args, nargs, kwnames, &value) < 0 ||
+        core_u8(self->base.state, value, "port_num", &port_num) < 0)
+        return NULL;
+    return core_context_query_port(self, port_num);
+}
+
 static PyMethodDef context_methods[] = {
     CORE_LIFETIME_METHODS,
     CORE_CONTEXT_METHODS,
-    CORE_METHOD("query_port", core_context_method_query_port,
+    CORE_METHOD("query_port", context_query_port,
                 "query_port($self, port_num)\n--\n\n"
                 "Return a port's state and properties as a PortAttr; ports count from 1. ibv_query_port."),
     CORE_ALLOC_PD_METHOD,
