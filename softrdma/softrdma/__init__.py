@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sysconfig
 from collections.abc import MutableMapping
 from importlib import resources
 from pathlib import Path
@@ -22,12 +23,14 @@ _NAME = "libsoftrdma.so"
 
 def library() -> Path:
     """The shared library to be named last in LD_PRELOAD."""
-    beside = Path(__file__).with_name(_NAME)
-    if beside.exists():
-        return beside
+    here = Path(__file__).parent
+    installed = ".softrdma.mesonpy.libs"  # where a wheel has it, beside the package or with the platform's files
+    for folder in (here, here.parent / installed, Path(sysconfig.get_path("platlib")) / installed):
+        if (folder / _NAME).exists():
+            return folder / _NAME
     found = Path(str(resources.files(__name__) / _NAME))  # an editable installation keeps it elsewhere
     if not found.exists():
-        raise FileNotFoundError(f"{_NAME} is not beside {__file__}: softrdma is not built")
+        raise FileNotFoundError(f"{_NAME} is neither beside {__file__} nor installed: softrdma is not built")
     return found
 
 
