@@ -19,10 +19,14 @@ static int mr_destroy(struct core_object *self)
     return verbs_errno(verbs.dereg_mr(self->handle));
 }
 
-static void mr_release(struct core_object *self, void *handle)
+static void mr_release(struct core_object *op, void *handle)
 {
+    struct core_mr *self = (struct core_mr *)op;
+
     (void)handle;
-    Py_CLEAR(((struct core_mr *)self)->kept);
+    if (op->left_behind) /* the device may write there as long as the process lives: the memory must not be freed */
+        self->kept = NULL;
+    Py_CLEAR(self->kept);
 }
 
 static const struct core_kind mr_kind = {CORE_KIND_MR, "MR", "ibv_dereg_mr", mr_destroy, NULL, mr_release};

@@ -294,8 +294,10 @@ void core_object_finalize(struct core_object *self)
     Py_BEGIN_ALLOW_THREADS
     err = self->kind->destroy(self);
     Py_END_ALLOW_THREADS
-    if (err)
+    if (err) {
+        self->left_behind = true;
         core_unraisable(self->kind->destroy_op, err, self->kind->name);
+    }
     detach(self);
     PyErr_Restore(type, value, traceback);
 }

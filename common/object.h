@@ -64,6 +64,7 @@ struct core_object {
     uint32_t open_in;                   /* the process generation it is open in; 0 while closing and when closed */
     uint32_t made_in;                   /* the process generation it was made in; 0 before it has a handle */
     unsigned long closer;               /* the thread that is closing it */
+    bool left_behind;                   /* collected, but not destroyed: the library refused, and has it for good */
 };
 
 /* Counts the forks that lead to this process, from 1; handles made before the last one are not for this process. */

@@ -444,6 +444,21 @@ def test_an_owner_that_holds_its_registration_is_collected(rig: Rig) -> None:
     assert ref() is None and rig.stub.live("mr") == 1
 
 
+def test_memory_whose_registration_could_not_be_ended_is_not_freed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device may still write there."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: None)
+    owner: Any = type("Owner", (), {})()
+    mr: Any = rig.pd.reg_mr(0x1000, 64, 1, owner)
+    pointer, freed = mr.ptr, weakref.ref(owner)
+    rig.stub.fail("dereg_mr", errno.EBUSY)
+    del mr, owner
+    gc.collect()
+    assert freed() is not None
+    function = rig.stub.lib.ibv_dereg_mr
+    function.argtypes = [ctypes.c_void_p]
+    assert function(pointer) == 0
+
+
 def test_a_long_chain_of_regions_that_own_each_other_ends_without_recursion(rig: Rig) -> None:
     mr: Any = None
     for _ in range(100_000):
