@@ -72,7 +72,7 @@ struct proc {
     uint32_t pad;
     _Atomic uint64_t unborn_until; /* now_ns: reserved for a child that fork is making; 0: it is there */
     pthread_mutex_t life[2]; /* held while it lives: by the thread that joined, and by its service thread */
-    uint32_t used;
+    _Atomic uint32_t used; /* service threads ask without region.lock */
     int32_t pid;
     uint64_t pid_space; /* inode of the pid namespace in which pid means something */
     uint32_t slot;      /* of the region, to find the wake-up socket */
