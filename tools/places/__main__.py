@@ -8,9 +8,11 @@ import sys
 import benchmark
 import c_units
 import compilers
+import fuzzing
 import host
 import judges
 import kernel_vm
+import memcheck
 import rdma_core
 import sanitizers
 import type_checks
@@ -24,8 +26,13 @@ PLACES = [
     Place("stub", "on the stub library", host.run_on_stub),
     Place("stubs", "the same with every Python at hand: only when named, for wheel does it too",
           host.run_on_stub_with_all, only_when_named=True),
-    Place("sanitizers", "on the stub library, built with the address and undefined-behaviour sanitizers",
+    Place("sanitizers", "on stub and software host, built with the address and undefined-behaviour sanitizers",
           sanitizers.run_sanitized),
+    Place("tsan", "threads on the software host, built with the thread sanitizer", sanitizers.run_threads_sanitized),
+    Place("memcheck", "part of the suite in valgrind, on stub and software host", memcheck.run_memcheck),
+    Place("memcheck-all", "the whole suite in valgrind, half an hour and more: only when named",
+          memcheck.run_memcheck_on_all, only_when_named=True),
+    Place("fuzz", "the C units under a fuzzer, for seconds (RDMA_TEST_FUZZ_SECONDS)", fuzzing.run_fuzzers),
     Place("vm", "on a real kernel's verbs, in the kernel VM", kernel_vm.run_in_vm),
     Place("vm2", "the same with the kernel that RDMA_UML_KERNEL_SECOND names", kernel_vm.run_in_second_vm),
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),

@@ -1,27 +1,75 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite on the stub library, in a build where gcc's address and undefined-behaviour sanitizers watch."""
+"""The suite in a build where gcc's address and undefined-behaviour sanitizers watch, on the stub library and on the
+software host; and the software host's program of many threads, where the thread sanitizer does."""
 from __future__ import annotations
 
-from place import ROOT, Runs, build_path, pytest, quietly, report_for, run
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from place import ROOT, SUITE, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD = ROOT / "build-sanitized"
+THREADS_BUILD = ROOT / "build-sanitized-threads"
+#: What is about built files that users get, and type checkers: nothing to watch.
+TESTS = (*SUITE, "--ignore=tests/packaging", "--ignore=tests/test_stubs.py")
+#: Writes behind the end of a block of the C library's; a sanitizer that lets it pass watches nothing.
+FAULT = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; ctypes.memset(c.malloc(8), 0, 9)"
+
+
+def _environment() -> dict[str, str]:
+    libraries = [quietly(["gcc", f"-print-file-name={name}"]).strip() for name in ("libasan.so", "libubsan.so")]
+    return {
+        "PYTHONPATH": build_path(BUILD),
+        "LD_PRELOAD": " ".join(libraries),
+        "PYTHONMALLOC": "malloc",       # Python's own allocator would hide blocks from them
+        # interpreters leave memory behind at exit by design; the tests count what the module leaves
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+
+
+def _build(folder: Path, source: str, *options: object) -> None:
+    if not (folder / "build.ninja").exists():
+        quietly(["meson", "setup", *options, "-Db_lundef=false", folder, source])
+    quietly(["ninja", "-C", folder])
+
+
+def _check_that_it_watches(outcome: Outcome, env: Mapping[str, str]) -> None:
+    done = subprocess.run([ROOT / ".venv/bin/python", "-c", FAULT], env={**os.environ, **env}, check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    outcome.check("a fault is found", done.returncode != 0 and "heap-buffer-overflow" in done.stderr)
 
 
 def run_sanitized(runs: Runs) -> None:
+    python = ROOT / ".venv/bin/python"
     with runs.outcome("sanitizers, stub") as outcome:
-        if not (BUILD / "build.ninja").exists():
-            quietly(["meson", "setup", BUILD, "-Db_sanitize=address,undefined", "-Db_lundef=false"])
-        quietly(["ninja", "-C", BUILD])
-        libraries = [quietly(["gcc", f"-print-file-name={name}"]).strip() for name in ("libasan.so", "libubsan.so")]
+        _build(BUILD, ".", "-Db_sanitize=address,undefined")
+        env = _environment()
+        _check_that_it_watches(outcome, env)
         report = report_for(outcome.name)
+        env.update(RDMA_LIBRARY_PATH=str(BUILD / "tests" / "stub"), RDMA_TEST_REQUIRE="stub")
+        outcome.add_report(report, run(pytest(python, report, *TESTS), env))
+    with runs.outcome("sanitizers, softrdma") as outcome:
+        env = _environment()
+        report = report_for(outcome.name)
+        env.update(RDMA_TEST_REQUIRE="device two_devices rc uc ud srq atomics roce")
+        host = [python, "-m", "softrdma", "run", "--fabric", f"sanitized-{os.getpid()}", "--"]
+        outcome.add_report(report, run([*host, *pytest(python, report, *TESTS)], env))
+
+
+def run_threads_sanitized(runs: Runs) -> None:
+    with runs.outcome("thread sanitizer") as outcome:
+        _build(THREADS_BUILD, "softrdma", "--buildtype=debugoptimized", "-Dtests=true", "-Db_sanitize=thread")
         env = {
-            "PYTHONPATH": build_path(BUILD),
-            "RDMA_LIBRARY_PATH": str(BUILD / "tests" / "stub"),
-            "RDMA_TEST_REQUIRE": "stub",
-            "LD_PRELOAD": " ".join(libraries),
-            "PYTHONMALLOC": "malloc",       # Python's own allocator would hide blocks from them
-            # interpreters leave memory behind at exit by design; the tests count what the module leaves
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=0",
-            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+            "LD_PRELOAD": str(THREADS_BUILD / "softrdma" / "libsoftrdma.so"),
+            # what looks like a cycle of locks has in it the one that says a process lives: nobody waits for that
+            "TSAN_OPTIONS": "detect_deadlocks=0",
         }
-        outcome.add_report(report, run(pytest(ROOT / ".venv/bin/python", report), env))
+        for way in ("process_vm", "agent"):
+            more = {"SOFTRDMA_FABRIC": f"tsan-{way}-{os.getpid()}"}
+            if way == "agent":
+                more["SOFTRDMA_COPY"] = way
+            status = run([THREADS_BUILD / "tests" / "threads"], {**env, **more})
+            outcome.check(f"threads, {way}", status == 0)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""valgrind's memcheck over the suite: the interpreter runs in it, on the stub library and on the software host.
+
+An interpreter does odd things of its own (it looks at old memory to see whether it is one of its blocks; the C
+library compares strings a vector at a time). So what counts is every report in whose call chain one of the libraries
+under test stands, and every bad access but the known one; see `is_ours`.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import xml.etree.ElementTree as xml
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from place import ROOT, STUB, SUITE, Outcome, Runs, build_path, pytest, report_for, run
+
+OURS = ("_ibverbs.abi3.so", "libsoftrdma.so", "libibverbs.so", "-rdmav")
+#: memcheck knows how memcmp reads beyond the end, but not how the wide one does.
+READS_AHEAD = "wmemcmp"
+#: What a run of minutes has time for; by name ("memcheck-all") the whole suite runs.
+ON_STUB = ("tests/test_posting.py", "tests/test_cq.py", "tests/test_lying_library.py", "tests/test_async_events.py",
+           "tests/test_allocations.py", "tests/test_faults.py")
+ON_SOFTRDMA = ("tests/test_rc.py", "tests/test_srq.py", "tests/test_ud.py", "tests/test_async_events.py")
+#: These start programs that memcheck does not follow, or type checkers.
+NOT_FOR_IT = ("tests/test_stubs.py", "tests/test_isolated.py", "tests/test_readme.py", "tests/packaging", "tests/softrdma")
+
+
+def run_memcheck(runs: Runs) -> None:
+    _run(runs, "memcheck", ON_STUB, ON_SOFTRDMA)
+
+
+def run_memcheck_on_all(runs: Runs) -> None:
+    whole = (*SUITE, *(f"--ignore={name}" for name in NOT_FOR_IT))
+    _run(runs, "memcheck of all", whole, whole)
+
+
+def _run(runs: Runs, name: str, on_stub: Sequence[str], on_softrdma: Sequence[str]) -> None:
+    python = ROOT / ".venv/bin/python"
+    with runs.outcome(f"{name}, stub") as outcome:
+        if _has_valgrind(outcome):
+            env = {"RDMA_LIBRARY_PATH": str(STUB), "RDMA_TEST_REQUIRE": "stub"}
+            _check(outcome, [], python, on_stub, env)
+    with runs.outcome(f"{name}, softrdma") as outcome:
+        if _has_valgrind(outcome):
+            host = [python, "-m", "softrdma", "run", "--fabric", f"memcheck-{os.getpid()}", "--"]
+            _check(outcome, host, python, on_softrdma, {"RDMA_TEST_REQUIRE": "device rc ud srq"})
+
+
+def _has_valgrind(outcome: Outcome) -> bool:
+    if shutil.which("valgrind"):
+        return True
+    outcome.skip("needs valgrind")
+    return False
+
+
+def _check(outcome: Outcome, host: list[object], python: Path, tests: Sequence[str], env: Mapping[str, str]) -> None:
+    report = report_for(outcome.name)
+    with tempfile.TemporaryDirectory(prefix="memcheck-") as scratch:
+        found = Path(scratch) / "found.xml"
+        memcheck = ["valgrind", "--quiet", "--num-callers=60", "--fair-sched=yes", "--leak-check=no", "--xml=yes",
+                    f"--xml-file={found}", "--child-silent-after-fork=yes"]
+        env = {
+            **env,
+            "PYTHONPATH": build_path(),
+            "PYTHONMALLOC": "malloc",       # Python's own allocator would hide blocks from it
+            "RDMA_TEST_EXAMPLES": "5",
+            "RDMA_TEST_TIME_SCALE": "20",
+        }
+        outcome.add_report(report, run([*host, *memcheck, *pytest(python, report, *tests)], env))
+        reports = _reports(found)
+        ours = [each for each in reports if is_ours(each)]
+        for each in ours[:5]:
+            _show(each)
+        outcome.check(f"no report of memcheck ({len(reports) - len(ours)} of the interpreter's own)", not ours)
+
+
+def _reports(path: Path) -> list[xml.Element]:
+    text = path.read_text(errors="replace") if path.exists() else ""
+    if text and "</valgrindoutput>" not in text:    # it was killed
+        text += "</valgrindoutput>"
+    return list(xml.fromstring(text).iter("error")) if text else []
+
+
+def is_ours(error: xml.Element) -> bool:
+    frames = list(error.iter("frame"))
+    if any(mark in (frame.findtext("obj") or "") for frame in frames for mark in OURS):
+        return True
+    innermost = (frames[0].findtext("fn") or "") if frames else ""
+    return not (error.findtext("kind") or "").startswith("Uninit") and READS_AHEAD not in innermost
+
+
+def _show(error: xml.Element) -> None:
+    print(error.findtext("what") or error.findtext("xwhat/text"))
+    for frame in list(error.iter("frame"))[:20]:
+        where = frame.findtext("file") or frame.findtext("obj")
+        print(f"    {frame.findtext('fn')} ({where}:{frame.findtext('line')})")
