@@ -92,6 +92,29 @@ def test_files_are_what_a_program_reads_and_stats() -> None:
     assert result.returncode == 0, result.stderr
 
 
+def test_older_stat_calls_know_the_devices_too() -> None:
+    result = python_on_host(
+        """
+        import ctypes
+        libc, st = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+        for name in (b"__xstat", b"__xstat64", b"__lxstat", b"__lxstat64"):
+            call = getattr(libc, name.decode())
+            assert call(1, b"/dev/infiniband/uverbs1", st) == 0
+            assert call(1, b"/dev/infiniband/uverbs2", st) == -1
+            assert call(1, b"/tmp", st) == 0
+        """
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_devices_are_listed_in_their_order() -> None:
+    names = [f"rxe{i}" for i in range(12)]
+    listing = on_host("ibv_devices", options=("--devices", "rxe:12"))
+    if listing.returncode == 127:
+        pytest.skip("needs ibv_devices (ibverbs-utils)")
+    assert [word for word in listing.stdout.split() if word.startswith("rxe")] == names
+
+
 def test_a_tree_of_files_goes_when_its_process_ends() -> None:
     where = python_on_host(
         """
