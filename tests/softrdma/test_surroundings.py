@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Surroundings that are poorer than a developer's machine: no root, no /dev/shm, other namespaces, many others at work."""
+"""Surroundings poorer than a developer's machine: no root, no /dev/shm, other namespaces, many others at work."""
 
 from __future__ import annotations
 
