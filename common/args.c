@@ -44,6 +44,13 @@ static int put_keyword(struct core_state *state, const struct core_params *param
     return i;
 }
 
+/* Whether a keyword names the parameter after the last one: nearly every call gives them in order. */
+static inline bool names_next(const struct core_state *state, const struct core_params *params, PyObject *keyword,
+                              int next)
+{
+    return next < params->count && state->names[params->names[next]] == keyword;
+}
+
 static int check_positional(const struct core_params *params, Py_ssize_t nargs)
 {
     if (nargs <= params->count)
@@ -64,8 +71,8 @@ static int check_required(struct core_state *state, const struct core_params *pa
     return 0;
 }
 
-int core_parse(struct core_state *state, const struct core_params *params, PyObject *const *args, Py_ssize_t nargs,
-               PyObject *kwnames, PyObject **ret_values)
+int core_parse_any(struct core_state *state, const struct core_params *params, PyObject *const *args, Py_ssize_t nargs,
+                   PyObject *kwnames, PyObject **ret_values)
 {
     Py_ssize_t keywords = kwnames ? PyTuple_Size(kwnames) : 0;
     int last = (int)nargs - 1;
@@ -85,15 +92,20 @@ int core_parse(struct core_state *state, const struct core_params *params, PyObj
 int core_parse_tuple(struct core_state *state, const struct core_params *params, PyObject *args, PyObject *kwargs,
                      PyObject **ret_values)
 {
-    Py_ssize_t nargs = PyTuple_Size(args), position = 0;
+    Py_ssize_t nargs = PyTuple_Size(args), keywords = kwargs ? PyDict_Size(kwargs) : 0, position = 0;
     PyObject *keyword, *value;
     int last = (int)nargs - 1;
 
     if (check_positional(params, nargs) < 0)
         return -1;
-    for (int i = 0; i < params->count; i++)
-        ret_values[i] = i < nargs ? PyTuple_GetItem(args, i) : NULL;
-    while (kwargs && PyDict_Next(kwargs, &position, &keyword, &value)) {
+    memset(ret_values, 0, params->count * sizeof *ret_values);
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        ret_values[i] = PyTuple_GetItem(args, i);
+    while (keywords-- && PyDict_Next(kwargs, &position, &keyword, &value)) {
+        if (names_next(state, params, keyword, last + 1) && !ret_values[last + 1]) {
+            ret_values[++last] = value;
+            continue;
+        }
         last = put_keyword(state, params, keyword, value, last + 1, ret_values);
         if (last < 0)
             return -1;
@@ -149,8 +161,19 @@ static int read_index(PyObject *value, const char *name, uint64_t *ret, bool *fi
     return 0;
 }
 
-int core_integer(struct core_state *state, PyObject *value, const char *name, uint64_t least, uint64_t most,
-                 uint64_t *ret)
+/* What nearly every value is: an int proper within the limits. Anything else is for integer_slowly, to take or refuse. */
+static inline bool plain_integer(PyObject *value, uint64_t least, uint64_t most, uint64_t *ret)
+{
+    if (!PyLong_CheckExact(value))
+        return false;
+    *ret = PyLong_AsUnsignedLongLong(value);
+    if (*ret == UINT64_MAX)
+        PyErr_Clear(); /* an error, or that number */
+    return *ret != UINT64_MAX && *ret >= least && *ret <= most;
+}
+
+static __attribute__((noinline)) int integer_slowly(struct core_state *state, PyObject *value, const char *name,
+                                                    uint64_t least, uint64_t most, uint64_t *ret)
 {
     uint64_t number;
     bool fits;
@@ -162,6 +185,28 @@ int core_integer(struct core_state *state, PyObject *value, const char *name, ui
         return -1;
     }
     *ret = number;
+    return 0;
+}
+
+int core_integer(struct core_state *state, PyObject *value, const char *name, uint64_t least, uint64_t most,
+                 uint64_t *ret)
+{
+    uint64_t number;
+
+    if (!plain_integer(value, least, most, &number))
+        return integer_slowly(state, value, name, least, most, ret);
+    *ret = number;
+    return 0;
+}
+
+static __attribute__((noinline)) int u32_slowly(struct core_state *state, PyObject *value, const char *name,
+                                                uint64_t least, uint64_t most, uint32_t *ret)
+{
+    uint64_t number;
+
+    if (integer_slowly(state, value, name, least, most, &number) < 0)
+        return -1;
+    *ret = (uint32_t)number;
     return 0;
 }
 
@@ -189,8 +234,8 @@ int core_u32(struct core_state *state, PyObject *value, const char *name, uint32
 {
     uint64_t number;
 
-    if (core_integer(state, value, name, 0, UINT32_MAX, &number) < 0)
-        return -1;
+    if (!plain_integer(value, 0, UINT32_MAX, &number))
+        return u32_slowly(state, value, name, 0, UINT32_MAX, ret);
     *ret = (uint32_t)number;
     return 0;
 }
@@ -204,8 +249,8 @@ int core_count(struct core_state *state, PyObject *value, const char *name, uint
 {
     uint64_t number;
 
-    if (core_integer(state, value, name, least, INT_MAX, &number) < 0)
-        return -1;
+    if (!plain_integer(value, least, INT_MAX, &number))
+        return u32_slowly(state, value, name, least, INT_MAX, ret);
     *ret = (uint32_t)number;
     return 0;
 }

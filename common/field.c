@@ -131,21 +131,12 @@ static int store_signed(struct core_state *state, PyObject *value, const struct 
     return 0;
 }
 
-int core_field_store(struct core_state *state, PyObject *self, const struct core_field *field, PyObject *value)
+static __attribute__((noinline)) int store_slowly(struct core_state *state, PyObject *self,
+                                                  const struct core_field *field, PyObject *value)
 {
     char *at = (char *)self + field->offset;
     uint64_t number;
     int truth;
-
-    /* What nearly every store is; whatever does not fit is looked at again below. */
-    if (field->kind == CORE_FIELD_UNSIGNED && PyLong_CheckExact(value)) {
-        number = PyLong_AsUnsignedLongLong(value);
-        if (number != UINT64_MAX && number <= field->most) {
-            put_unsigned(at, field->size, number);
-            return 0;
-        }
-        PyErr_Clear();
-    }
 
     switch (field->kind) {
     case CORE_FIELD_TEXT:
@@ -169,6 +160,22 @@ int core_field_store(struct core_state *state, PyObject *self, const struct core
         put_unsigned(at, field->size, number);
         return 0;
     }
+}
+
+int core_field_store(struct core_state *state, PyObject *self, const struct core_field *field, PyObject *value)
+{
+    uint64_t number;
+
+    /* What nearly every store is; whatever does not fit is looked at again. */
+    if (field->kind == CORE_FIELD_UNSIGNED && PyLong_CheckExact(value)) {
+        number = PyLong_AsUnsignedLongLong(value);
+        if (number != UINT64_MAX && number <= field->most) {
+            put_unsigned((char *)self + field->offset, field->size, number);
+            return 0;
+        }
+        PyErr_Clear();
+    }
+    return store_slowly(state, self, field, value);
 }
 
 int core_field_set(PyObject *self, PyObject *value, void *closure)

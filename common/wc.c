@@ -14,7 +14,7 @@ const struct core_field core_wc_fields[CORE_WC_FIELD_COUNT] = {
 
 PyObject *core_wc_new(struct core_state *state, const struct ibv_wc *wc)
 {
-    struct core_wc *self = (struct core_wc *)PyType_GenericAlloc(state->types[CORE_TYPE_WC], 0);
+    struct core_wc *self = PyObject_New(struct core_wc, state->types[CORE_TYPE_WC]); /* all of it is written below */
 
     if (!self)
         return NULL;
