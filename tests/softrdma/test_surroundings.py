@@ -89,6 +89,7 @@ def test_users_do_not_meet(host: Host, peer: Path, public: Path) -> None:
         introduce(a, b)
         finished = a.finish(20)
         assert finished.status == 3 and "transport retry counter exceeded" in finished.output, finished
+        b.finish(20).must()  # what a killed process leaves, only its own user's next start sweeps
 
 
 @pytest.mark.parametrize("shm", ["read-only", "absent"])
