@@ -15,11 +15,6 @@ struct core_channel {
 
 extern const PyType_Spec core_channel_spec;
 
-static inline struct ibv_comp_channel *core_channel_handle(const struct core_channel *self)
-{
-    return self->base.handle;
-}
-
 /* Context.create_comp_channel() */
 PyObject *core_context_method_create_comp_channel(PyObject *self, PyObject *ignored);
 

@@ -7,6 +7,10 @@
  * it up are counted (core_enter, core_exit), so that close() can wait for them. No code of the caller's runs between
  * core_enter and core_exit.
  *
+ * Whatever allocates an object that the collector watches, or raises, may run any code through the collector: another
+ * finalizer may close handles there. So a handle is looked at after such a call, not carried across it, and nothing is
+ * raised while other handles are entered.
+ *
  * `open_in`, `in_use`, `closing` and the children change only in object.c and with the GIL held, so that a
  * free-threaded build has one file to make atomic.
  */

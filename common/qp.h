@@ -23,11 +23,6 @@ struct core_qp {
     bool sq_sig_all;
 };
 
-static inline struct ibv_qp *core_qp_handle(const struct core_qp *self)
-{
-    return self->base.handle;
-}
-
 /* ---- for the module's own way of making one: new, fill in init_attr, begin, its verb, finish ----------------------- */
 
 /* A QP without a handle in a PD, with the queues that `init` names (read by attribute), checked. */

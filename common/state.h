@@ -21,9 +21,9 @@
     X(swap) X(ah) X(remote_qpn) X(remote_qkey) X(send_cq) X(recv_cq) X(qp_type) X(max_send_wr) X(max_recv_wr)          \
     X(max_send_sge) X(max_recv_sge) X(max_inline_data) X(srq) X(sq_sig_all) X(max_wr) X(max_sge) X(srq_limit) X(port)  \
     X(pkey_index) X(qkey) X(remote) X(sgid_index) X(mtu) X(hop_limit) X(min_rnr_timer) X(max_dest_rd_atomic) X(sl)     \
-    X(traffic_class) X(is_global) X(psn) X(retry_cnt) X(rnr_retry) X(max_rd_atomic) X(attr_mask) X(ah_attr) X(dgid)    \
-    X(dlid) X(flow_label) X(src_path_bits) X(static_rate) X(operation) X(err) X(detail) X(wc) X(status) X(mr)          \
-    X(qp_num) X(gid) X(lid) X(posted) X(errno) X(strerror) X(_value2member_map_) X(_inverted_) X(hold)
+    X(traffic_class) X(is_global) X(psn) X(retry_cnt) X(rnr_retry) X(max_rd_atomic) X(attr_mask) X(ah_attr)            \
+    X(operation) X(err) X(detail) X(wc) X(mr) X(qp_num) X(gid) X(lid) X(posted) X(_value2member_map_) X(_inverted_)    \
+    X(hold)
 
 enum core_name {
 #define CORE_NAME_ID(name) CORE_NAME_##name,
