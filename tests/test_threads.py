@@ -657,7 +657,9 @@ time.sleep(0.05)
 
 
 def test_sigint_in_the_main_thread_interrupts_a_wait(stub: Any) -> None:
-    code = SIGNALS + "print('ready', flush=True)\nchannel.get_cq_event()\n"
+    # Where the tests themselves run in the background of a script, SIGINT is ignored, and children inherit that.
+    heed = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = SIGNALS + heed + "print('ready', flush=True)\nchannel.get_cq_event()\n"
     prelude = f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})\n"
     process = subprocess.Popen(
         [sys.executable, "-c", prelude + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
