@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ah.h"
 #include "args.h"
@@ -14,7 +15,10 @@
 #include "verbs.h"
 
 /* What fits on the stack: 4 KiB of requests and 2 KiB of entries. */
-#define STACK_WRS 32
+union stack_wrs {
+    struct ibv_send_wr send[32];
+    struct ibv_recv_wr recv[128];
+};
 #define STACK_SGES 128
 
 /* ---- the requests of a call ----------------------------------------------------------------------------------------- */
@@ -110,42 +114,40 @@ static int raise_fault(struct core_state *state, enum wr_fault fault, const stru
     return -1;
 }
 
-static int raise_refused(struct core_object *self, int err, const char *verb, Py_ssize_t posted, Py_ssize_t count,
-                         post_explain explain)
+static int raise_refused(struct core_object *self, int err, const struct post_queue *queue, Py_ssize_t posted,
+                         Py_ssize_t count)
 {
     char text[160] = "";
 
-    explain(self, err, text, sizeof text);
+    queue->explain(self, err, text, sizeof text);
     if (posted >= 0)
-        core_raise_format(self->state, err, verb, "request %zd of %zd was refused%s", posted, count, text);
+        core_raise_format(self->state, err, queue->verb, "request %zd of %zd was refused%s", posted, count, text);
     else
-        core_raise_format(self->state, err, verb, "the provider does not say which of %zd requests it refused%s", count,
-                          text);
+        core_raise_format(self->state, err, queue->verb,
+                          "the provider does not say which of %zd requests it refused%s", count, text);
     core_error_set_index(self->state, posted, posted);
     return -1;
 }
 
-/* ---- sends ----------------------------------------------------------------------------------------------------------- */
+/* ---- the sources: from requests to a chain ----------------------------------------------------------------------------- */
 
-/* How many entries all requests have; -1 with an exception for one that is no request. */
-static Py_ssize_t count_send_sges(struct core_state *state, const struct requests *requests)
+/* The list of a request of either kind. */
+static PyObject *send_list(PyObject *item)
 {
-    Py_ssize_t total = 0;
-
-    for (Py_ssize_t i = 0; i < requests->count; i++) {
-        PyObject *item = requests_get(requests, i);
-        if (Py_TYPE(item) != state->types[CORE_TYPE_SEND_WR] && !core_is(state, item, CORE_TYPE_SEND_WR))
-            return raise_wrong_type(state, item, "a SendWR", i);
-        total += core_sg_list_size(((struct core_send_wr *)item)->sg_list);
-    }
-    return total;
+    return ((struct core_send_wr *)item)->sg_list;
 }
 
-/* The source: fills the chain from the requests. Returns 0, or -1 with an exception. */
+static PyObject *recv_list(PyObject *item)
+{
+    return ((struct core_recv_wr *)item)->sg_list;
+}
+
+/* Fills `chain` from the requests. Returns 0, or -1 with an exception. */
 static int fill_send(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
-                     struct ibv_send_wr *wr, struct ibv_sge *sge, const char *method)
+                     void *chain, struct ibv_sge *sge, const char *method)
 {
     struct core_state *state = self->state;
+    struct ibv_send_wr *wr = chain;
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_send_wr *item = (struct core_send_wr *)requests_get(requests, i);
@@ -176,126 +178,19 @@ static int fill_send(struct core_object *self, const struct wr_limits *limits, c
     return 0;
 }
 
-/* The submitter. Returns 0 or an errno; `ret_posted` is how many went, -1 where the provider does not say. */
-static int submit_send(struct core_object *self, const struct post_send_verb *verb, struct ibv_send_wr *wr,
-                       Py_ssize_t count, Py_ssize_t *ret_posted)
-{
-    struct ibv_send_wr *bad_wr = NULL;
-    int err;
-
-    errno = 0;
-    err = verbs_errno(verb->call(self->handle, wr, &bad_wr));
-    if (err)
-        *ret_posted = bad_wr >= wr && bad_wr < wr + count ? bad_wr - wr : -1;
-    return err;
-}
-
-/* Whether a chain names nothing that another thread could take away if it had the GIL. */
-static bool may_go_without_gil(const struct wr_limits *limits, const struct ibv_send_wr *wr, Py_ssize_t count)
-{
-    if (limits->qp_type == IBV_QPT_UD) /* address handles, which could be closed */
-        return false;
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (wr[i].send_flags & IBV_SEND_INLINE) /* memory that is read at once, and could be freed */
-            return false;
-    return true;
-}
-
-static int post_send_chain(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
-                           struct ibv_send_wr *wr, struct ibv_sge *sge, const struct post_send_verb *verb,
-                           post_explain explain)
-{
-    Py_ssize_t posted = -1;
-    int err;
-
-    if (fill_send(self, limits, requests, wr, sge, verb->method) < 0)
-        return -1;
-    if (requests->count > POST_LONG && may_go_without_gil(limits, wr, requests->count)) {
-        if (core_enter(self, "post_send") < 0)
-            return -1;
-        Py_BEGIN_ALLOW_THREADS
-        err = submit_send(self, verb, wr, requests->count, &posted);
-        Py_END_ALLOW_THREADS
-        core_exit(self);
-    } else {
-        err = submit_send(self, verb, wr, requests->count, &posted);
-    }
-    return err ? raise_refused(self, err, verb->name, posted, requests->count, explain) : 0;
-}
-
-/* One block for a chain that is too long for the stack: its requests, then its entries. */
-static void *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, struct ibv_sge **ret_sge)
-{
-    char *block = malloc((size_t)wrs * wr_size + (size_t)sges * sizeof **ret_sge);
-
-    if (!block) {
-        PyErr_NoMemory();
-        return NULL;
-    }
-    *ret_sge = (struct ibv_sge *)(block + (size_t)wrs * wr_size);
-    return block;
-}
-
-int core_post_send(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
-                   const struct post_send_verb *verb, post_explain explain)
-{
-    struct ibv_send_wr stack_wr[STACK_WRS], *wr = stack_wr;
-    struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
-    struct requests requests;
-    Py_ssize_t sges;
-    int result = -1;
-
-    if (requests_open(&requests, wrs, self->state->types[CORE_TYPE_SEND_WR]) < 0)
-        return -1;
-    if (core_check_open(self, "post_send") < 0) /* after the iterable, which may have closed it */
-        goto done;
-    if (!requests.count) {
-        result = 0;
-        goto done;
-    }
-    sges = count_send_sges(self->state, &requests);
-    if (sges < 0)
-        goto done;
-    if (requests.count > STACK_WRS || sges > STACK_SGES) {
-        wr = allocate_chain(sizeof *wr, requests.count, sges, &sge);
-        if (!wr)
-            goto done;
-    }
-    result = post_send_chain(self, limits, &requests, wr, sge, verb, explain);
-    if (wr != stack_wr)
-        free(wr);
-done:
-    requests_close(&requests);
-    return result;
-}
-
-/* ---- receives -------------------------------------------------------------------------------------------------------- */
-
-static Py_ssize_t count_recv_sges(struct core_state *state, const struct requests *requests)
-{
-    Py_ssize_t total = 0;
-
-    for (Py_ssize_t i = 0; i < requests->count; i++) {
-        PyObject *item = requests_get(requests, i);
-        if (Py_TYPE(item) != state->types[CORE_TYPE_RECV_WR] && !core_is(state, item, CORE_TYPE_RECV_WR))
-            return raise_wrong_type(state, item, "a RecvWR", i);
-        total += core_sg_list_size(((struct core_recv_wr *)item)->sg_list);
-    }
-    return total;
-}
-
-static int fill_recv(struct core_object *self, uint32_t max_sge, const struct requests *requests,
-                     struct ibv_recv_wr *wr, struct ibv_sge *sge, const char *method)
+static int fill_recv(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
+                     void *chain, struct ibv_sge *sge, const char *method)
 {
     struct core_state *state = self->state;
+    struct ibv_recv_wr *wr = chain;
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_recv_wr *item = (struct core_recv_wr *)requests_get(requests, i);
         Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, method, i);
 
-        if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, max_sge, sge, (uint32_t)num_sge) != WR_OK) {
+        if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, limits->max_recv_sge, sge, (uint32_t)num_sge) != WR_OK) {
             core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the %u that the queue takes",
-                                    i, num_sge, max_sge);
+                                    i, num_sge, limits->max_recv_sge);
             num_sge = -1;
         }
         if (num_sge < 0) {
@@ -309,70 +204,163 @@ static int fill_recv(struct core_object *self, uint32_t max_sge, const struct re
     return 0;
 }
 
-static int submit_recv(struct core_object *self, const struct post_recv_verb *verb, struct ibv_recv_wr *wr,
-                       Py_ssize_t count, Py_ssize_t *ret_posted)
+/* Whether a chain of sends names nothing that another thread could take away if it had the GIL. */
+static bool sends_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count)
 {
-    struct ibv_recv_wr *bad_wr = NULL;
+    const struct ibv_send_wr *wr = chain;
+
+    if (limits->qp_type == IBV_QPT_UD) /* address handles, which could be closed */
+        return false;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (wr[i].send_flags & IBV_SEND_INLINE) /* memory that is read at once, and could be freed */
+            return false;
+    return true;
+}
+
+static bool receives_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count)
+{
+    (void)limits;
+    (void)chain;
+    (void)count;
+    return true;
+}
+
+/* What differs between the two directions. */
+struct direction {
+    enum core_type class;
+    const char *what; /* of the class, for messages */
+    size_t wr_size;
+    PyObject *(*list)(PyObject *item);
+    int (*fill)(struct core_object *self, const struct wr_limits *limits, const struct requests *requests, void *chain,
+                struct ibv_sge *sge, const char *method);
+    bool (*self_contained)(const struct wr_limits *limits, const void *chain, Py_ssize_t count);
+};
+
+static const struct direction sends = {
+    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), send_list, fill_send, sends_are_self_contained,
+};
+static const struct direction receives = {
+    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), recv_list, fill_recv, receives_are_self_contained,
+};
+
+/* ---- the way to the library ---------------------------------------------------------------------------------------------- */
+
+/* "post_send" of "QP.post_send". */
+static const char *short_name(const struct post_queue *queue)
+{
+    return strchr(queue->method, '.') + 1;
+}
+
+/* How many entries all requests have; -1 with an exception for one that is no request. */
+static Py_ssize_t count_sges(struct core_state *state, const struct direction *direction,
+                             const struct requests *requests)
+{
+    Py_ssize_t total = 0;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++) {
+        PyObject *item = requests_get(requests, i);
+        if (Py_TYPE(item) != state->types[direction->class] && !core_is(state, item, direction->class))
+            return raise_wrong_type(state, item, direction->what, i);
+        total += core_sg_list_size(direction->list(item));
+    }
+    return total;
+}
+
+/* The submitter. Returns 0 or an errno; `ret_posted` is how many went, -1 where the provider does not say. */
+static int submit(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
+                  char *chain, Py_ssize_t count, Py_ssize_t *ret_posted)
+{
+    void *bad_wr = NULL;
     int err;
 
     errno = 0;
-    err = verbs_errno(verb->call(self->handle, wr, &bad_wr));
-    if (err)
-        *ret_posted = bad_wr >= wr && bad_wr < wr + count ? bad_wr - wr : -1;
+    err = verbs_errno(queue->submit(self->handle, chain, &bad_wr));
+    if (err) {
+        char *bad = bad_wr, *end = chain + (size_t)count * direction->wr_size;
+        *ret_posted = bad >= chain && bad < end ? (bad - chain) / (Py_ssize_t)direction->wr_size : -1;
+    }
     return err;
 }
 
-static int post_recv_chain(struct core_object *self, uint32_t max_sge, const struct requests *requests,
-                           struct ibv_recv_wr *wr, struct ibv_sge *sge, const struct post_recv_verb *verb,
-                           post_explain explain)
+static int fill_and_submit(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
+                           const struct wr_limits *limits, const struct requests *requests, char *chain,
+                           struct ibv_sge *sge)
 {
     Py_ssize_t posted = -1;
     int err;
 
-    if (fill_recv(self, max_sge, requests, wr, sge, verb->method) < 0)
+    if (direction->fill(self, limits, requests, chain, sge, queue->method) < 0)
         return -1;
-    if (requests->count > POST_LONG) {
-        if (core_enter(self, "post_recv") < 0)
+    if (requests->count > POST_LONG && direction->self_contained(limits, chain, requests->count)) {
+        if (core_enter(self, short_name(queue)) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS
-        err = submit_recv(self, verb, wr, requests->count, &posted);
+        err = submit(self, queue, direction, chain, requests->count, &posted);
         Py_END_ALLOW_THREADS
         core_exit(self);
     } else {
-        err = submit_recv(self, verb, wr, requests->count, &posted);
+        err = submit(self, queue, direction, chain, requests->count, &posted);
     }
-    return err ? raise_refused(self, err, verb->name, posted, requests->count, explain) : 0;
+    return err ? raise_refused(self, err, queue, posted, requests->count) : 0;
 }
 
-int core_post_recv(struct core_object *self, uint32_t max_sge, PyObject *wrs, const struct post_recv_verb *verb,
-                   post_explain explain)
+/* One block for a chain that is too long for the stack: its requests, then its entries. NULL with MemoryError. */
+static char *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, struct ibv_sge **ret_sge)
 {
-    struct ibv_recv_wr stack_wr[STACK_WRS], *wr = stack_wr;
+    char *block = malloc((size_t)wrs * wr_size + (size_t)sges * sizeof **ret_sge);
+
+    if (!block) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *ret_sge = (struct ibv_sge *)(block + (size_t)wrs * wr_size);
+    return block;
+}
+
+static int post(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
+                const struct wr_limits *limits, PyObject *wrs)
+{
+    union stack_wrs stack_wr;
     struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
+    char *chain = (char *)&stack_wr;
     struct requests requests;
     Py_ssize_t sges;
     int result = -1;
 
-    if (requests_open(&requests, wrs, self->state->types[CORE_TYPE_RECV_WR]) < 0)
+    if (requests_open(&requests, wrs, self->state->types[direction->class]) < 0)
         return -1;
-    if (core_check_open(self, "post_recv") < 0)
+    if (self->open_in != core_generation) { /* asked after the iterable was read, which may have closed it */
+        core_raise_closed(self, short_name(queue));
         goto done;
+    }
     if (!requests.count) {
         result = 0;
         goto done;
     }
-    sges = count_recv_sges(self->state, &requests);
+    sges = count_sges(self->state, direction, &requests);
     if (sges < 0)
         goto done;
-    if (requests.count > STACK_WRS || sges > STACK_SGES) {
-        wr = allocate_chain(sizeof *wr, requests.count, sges, &sge);
-        if (!wr)
+    if ((size_t)requests.count > sizeof stack_wr / direction->wr_size || sges > STACK_SGES) {
+        chain = allocate_chain(direction->wr_size, requests.count, sges, &sge);
+        if (!chain)
             goto done;
     }
-    result = post_recv_chain(self, max_sge, &requests, wr, sge, verb, explain);
-    if (wr != stack_wr)
-        free(wr);
+    result = fill_and_submit(self, queue, direction, limits, &requests, chain, sge);
+    if (chain != (char *)&stack_wr)
+        free(chain);
 done:
     requests_close(&requests);
     return result;
+}
+
+int core_post_send(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
+                   const struct post_queue *queue)
+{
+    return post(self, queue, &sends, limits, wrs);
+}
+
+int core_post_recv(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
+                   const struct post_queue *queue)
+{
+    return post(self, queue, &receives, limits, wrs);
 }

@@ -17,28 +17,23 @@
 
 #define POST_LONG 256
 
-/* How a chain goes to the library: the verb's name, and the call. Returns what the verb returns. */
-struct post_send_verb {
-    const char *method; /* what the program called: "QP.post_send" */
-    const char *name;
-    int (*call)(void *queue, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+/* A queue that requests go to: how they reach the library, and what to say when they do not. */
+struct post_queue {
+    const char *method; /* what the program calls: "QP.post_send" */
+    const char *verb;   /* what that calls: "ibv_post_send" */
+    /* Hands over a chain of struct ibv_send_wr or ibv_recv_wr; returns what the verb does. Perhaps without the GIL. */
+    int (*submit)(void *handle, void *chain, void **ret_bad_wr);
+    /* What may be said about a refusal, appended to it: the queue's depth or state. May run the library, not Python. */
+    void (*explain)(struct core_object *self, int err, char *text, size_t size);
 };
-struct post_recv_verb {
-    const char *method;
-    const char *name;
-    int (*call)(void *queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
-};
-
-/* What may be said about a refusal, appended to it: the queue's depth or state. May run the library, not Python. */
-typedef void (*post_explain)(struct core_object *self, int err, char *text, size_t size);
 
 /*
- * Posts `wrs`, one request or an iterable of them, to a queue. Returns 0; or -1 with an exception that carries
- * `index` (the request it is about) and `posted` (how many went before it).
+ * Posts `wrs`, one request or an iterable of them, to a queue that was granted `limits`. Returns 0; or -1 with an
+ * exception that carries `index` (the request it is about) and `posted` (how many went before it).
  */
 int core_post_send(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
-                   const struct post_send_verb *verb, post_explain explain);
-int core_post_recv(struct core_object *self, uint32_t max_sge, PyObject *wrs, const struct post_recv_verb *verb,
-                   post_explain explain);
+                   const struct post_queue *queue);
+int core_post_recv(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
+                   const struct post_queue *queue);
 
 #endif

@@ -309,20 +309,28 @@ static void explain_recv(struct core_object *self, int err, char *text, size_t s
     explain(self, ((struct core_qp *)self)->limits.max_recv_wr, "receive", "max_recv_wr", err, text, size);
 }
 
-static int call_post_send(void *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+static int submit_send(void *qp, void *chain, void **ret_bad_wr)
 {
-    return ibv_post_send(qp, wr, bad_wr);
+    struct ibv_send_wr *bad_wr = NULL;
+    int err = ibv_post_send(qp, chain, &bad_wr);
+
+    *ret_bad_wr = bad_wr;
+    return err;
 }
 
-static int call_post_recv(void *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int submit_recv(void *qp, void *chain, void **ret_bad_wr)
 {
-    return ibv_post_recv(qp, wr, bad_wr);
+    struct ibv_recv_wr *bad_wr = NULL;
+    int err = ibv_post_recv(qp, chain, &bad_wr);
+
+    *ret_bad_wr = bad_wr;
+    return err;
 }
 
 static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_NAME_wrs}};
 static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_send_verb post_send_verb = {"QP.post_send", "ibv_post_send", call_post_send};
-static const struct post_recv_verb post_recv_verb = {"QP.post_recv", "ibv_post_recv", call_post_recv};
+static const struct post_queue send_queue = {"QP.post_send", "ibv_post_send", submit_send, explain_send};
+static const struct post_queue recv_queue = {"QP.post_recv", "ibv_post_recv", submit_recv, explain_recv};
 
 PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -330,7 +338,7 @@ PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize
     PyObject *wrs;
 
     if (core_parse(self->base.state, &post_send_params, args, nargs, kwnames, &wrs) < 0 ||
-        core_post_send(&self->base, &self->limits, wrs, &post_send_verb, explain_send) < 0)
+        core_post_send(&self->base, &self->limits, wrs, &send_queue) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -346,7 +354,7 @@ PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize
         return NULL;
     if (self->srq)
         return core_raise(self->base.state, EINVAL, "QP.post_recv", "this QP receives from its SRQ: post there");
-    if (core_post_recv(&self->base, self->limits.max_recv_sge, wrs, &post_recv_verb, explain_recv) < 0)
+    if (core_post_recv(&self->base, &self->limits, wrs, &recv_queue) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

@@ -14,8 +14,7 @@
 
 struct srq {
     struct core_object base;
-    uint32_t max_wr; /* as granted */
-    uint32_t max_sge;
+    struct wr_limits limits; /* as granted */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -125,8 +124,8 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
     Py_BEGIN_ALLOW_THREADS
     srq = create(pd->handle, &init, &err, &verb);
     Py_END_ALLOW_THREADS
-    self->max_wr = init.attr.max_wr;
-    self->max_sge = init.attr.max_sge;
+    self->limits.max_recv_wr = init.attr.max_wr;
+    self->limits.max_recv_sge = init.attr.max_sge;
     result = core_object_finish(&self->base, srq);
     if (!result) {
         core_context_unreserve(context, 1);
@@ -141,16 +140,20 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
 static void explain_recv(struct core_object *self, int err, char *text, size_t size)
 {
     if (err == ENOMEM)
-        snprintf(text, size, ": the queue is full; it was granted max_wr=%u", ((struct srq *)self)->max_wr);
+        snprintf(text, size, ": the queue is full; it was granted max_wr=%u", ((struct srq *)self)->limits.max_recv_wr);
 }
 
-static int call_post_srq_recv(void *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int submit_recv(void *srq, void *chain, void **ret_bad_wr)
 {
-    return ibv_post_srq_recv(srq, wr, bad_wr);
+    struct ibv_recv_wr *bad_wr = NULL;
+    int err = ibv_post_srq_recv(srq, chain, &bad_wr);
+
+    *ret_bad_wr = bad_wr;
+    return err;
 }
 
 static const struct core_params post_recv_params = {"SRQ.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_recv_verb post_recv_verb = {"SRQ.post_recv", "ibv_post_srq_recv", call_post_srq_recv};
+static const struct post_queue recv_queue = {"SRQ.post_recv", "ibv_post_srq_recv", submit_recv, explain_recv};
 
 static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -158,7 +161,7 @@ static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t n
     PyObject *wrs;
 
     if (core_parse(self->base.state, &post_recv_params, args, nargs, kwnames, &wrs) < 0 ||
-        core_post_recv(&self->base, self->max_sge, wrs, &post_recv_verb, explain_recv) < 0)
+        core_post_recv(&self->base, &self->limits, wrs, &recv_queue) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -196,7 +199,7 @@ static PyObject *srq_modify(PyObject *op, PyObject *const *args, Py_ssize_t narg
     err = verbs_errno(verbs.modify_srq(self->base.handle, &attr, mask));
     Py_END_ALLOW_THREADS
     if (!err && (mask & IBV_SRQ_MAX_WR))
-        self->max_wr = attr.max_wr;
+        self->limits.max_recv_wr = attr.max_wr;
     core_exit(&self->base);
     if (err)
         return core_raise_format(self->base.state, err, "ibv_modify_srq", "max_wr=%u, srq_limit=%u (0: not asked for)",
