@@ -87,6 +87,6 @@ def is_ours(report: str) -> bool:
     if OURS.search(report):
         return True
     what, _, where = report.partition("\n")
-    if what.startswith(("Conditional jump", "Use of uninitialised", "Syscall param")):
+    if what.startswith(("Conditional jump", "Use of uninitialised", "Syscall param", "WARNING: unhandled")):
         return False
     return not any(known in frame for frame in where.splitlines()[:2] for known in READS_AHEAD)
