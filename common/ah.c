@@ -14,7 +14,7 @@ static int ah_destroy(struct core_object *self)
     return verbs_errno(verbs.destroy_ah(self->handle));
 }
 
-static const struct core_kind ah_kind = {CORE_KIND_AH, "AH", "ibv_destroy_ah", ah_destroy, NULL, NULL};
+static const struct core_kind ah_kind = {CORE_KIND_AH, "ibv_destroy_ah", ah_destroy, NULL, NULL};
 
 PyObject *core_ah_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

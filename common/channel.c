@@ -29,7 +29,7 @@ static void channel_release(struct core_object *self, void *handle)
 }
 
 static const struct core_kind channel_kind = {
-    CORE_KIND_CHANNEL, "CompChannel", "ibv_destroy_comp_channel", channel_destroy, channel_wake, channel_release,
+    CORE_KIND_CHANNEL, "ibv_destroy_comp_channel", channel_destroy, channel_wake, channel_release,
 };
 
 static PyObject *channel_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)

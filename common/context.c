@@ -36,7 +36,7 @@ static void context_release(struct core_object *op, void *handle)
 }
 
 static const struct core_kind context_kind = {
-    CORE_KIND_CONTEXT, "Context", "ibv_close_device", context_destroy, context_wake, context_release,
+    CORE_KIND_CONTEXT, "ibv_close_device", context_destroy, context_wake, context_release,
 };
 
 PyObject *core_context_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)

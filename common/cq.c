@@ -37,7 +37,7 @@ static void cq_release(struct core_object *self, void *handle)
         core_context_remove(core_context_of(self), core_pointer_key(handle), self);
 }
 
-static const struct core_kind cq_kind = {CORE_KIND_CQ, "CQ", "ibv_destroy_cq", cq_destroy, NULL, cq_release};
+static const struct core_kind cq_kind = {CORE_KIND_CQ, "ibv_destroy_cq", cq_destroy, NULL, cq_release};
 
 PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -29,7 +29,7 @@ static void mr_release(struct core_object *op, void *handle)
     Py_CLEAR(self->kept);
 }
 
-static const struct core_kind mr_kind = {CORE_KIND_MR, "MR", "ibv_dereg_mr", mr_destroy, NULL, mr_release};
+static const struct core_kind mr_kind = {CORE_KIND_MR, "ibv_dereg_mr", mr_destroy, NULL, mr_release};
 
 int core_mr_traverse(PyObject *self, visitproc visit, void *arg)
 {

@@ -11,6 +11,23 @@
 #include "args.h"
 #include "error.h"
 
+/* What each kind of handle is called, in the order in which a refusal of close() lists children. */
+static const char *const kind_names[CORE_KIND_COUNT] = {
+    [CORE_KIND_CONTEXT] = "Context",
+    [CORE_KIND_PD] = "PD",
+    [CORE_KIND_MR] = "MR",
+    [CORE_KIND_CQ] = "CQ",
+    [CORE_KIND_CHANNEL] = "CompChannel",
+    [CORE_KIND_QP] = "QP",
+    [CORE_KIND_SRQ] = "SRQ",
+    [CORE_KIND_AH] = "AH",
+};
+
+static const char *name_of(const struct core_object *self)
+{
+    return kind_names[self->kind->id];
+}
+
 /* ---- forks ----------------------------------------------------------------------------------------------------- */
 
 uint32_t core_generation = 1;
@@ -123,7 +140,7 @@ static const char *why_unusable(const struct core_object *self)
 
 int core_raise_closed(struct core_object *self, const char *method)
 {
-    PyObject *operation = PyUnicode_FromFormat("%s.%s", self->kind->name, method);
+    PyObject *operation = PyUnicode_FromFormat("%s.%s", name_of(self), method);
     PyObject *bytes = operation ? PyUnicode_AsUTF8String(operation) : NULL;
     PyObject *repr = bytes ? PyObject_Repr((PyObject *)self) : NULL;
 
@@ -169,12 +186,6 @@ int core_check_argument(struct core_state *state, PyObject *value, enum core_typ
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-/* In the order and with the words of the refusal of close(). */
-static const char *const kind_names[CORE_KIND_COUNT] = {
-    [CORE_KIND_CONTEXT] = "Context", [CORE_KIND_PD] = "PD", [CORE_KIND_MR] = "MR",   [CORE_KIND_CQ] = "CQ",
-    [CORE_KIND_CHANNEL] = "CompChannel", [CORE_KIND_QP] = "QP", [CORE_KIND_SRQ] = "SRQ", [CORE_KIND_AH] = "AH",
-};
-
 static int raise_busy(struct core_object *self)
 {
     char method[32], children[160] = "";
@@ -190,7 +201,7 @@ static int raise_busy(struct core_object *self)
     }
     if (!any)
         return 0;
-    snprintf(method, sizeof method, "%s.close", self->kind->name);
+    snprintf(method, sizeof method, "%s.close", name_of(self));
     core_raise_format(self->state, EBUSY, method, "still open on it: %s", children);
     return -1;
 }
@@ -296,7 +307,7 @@ void core_object_finalize(struct core_object *self)
     Py_END_ALLOW_THREADS
     if (err) {
         self->left_behind = true;
-        core_unraisable(self->kind->destroy_op, err, self->kind->name);
+        core_unraisable(self->kind->destroy_op, err, name_of(self));
     }
     detach(self);
     PyErr_Restore(type, value, traceback);

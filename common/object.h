@@ -42,7 +42,6 @@ struct core_object;
 /* What differs from one kind of handle to the next. */
 struct core_kind {
     enum core_kind_id id;
-    const char *name;       /* "MR" */
     const char *destroy_op; /* "ibv_dereg_mr" */
     /* Destroys the C handle. Called without the GIL; returns 0 or a positive errno, and then the handle lives on. */
     int (*destroy)(struct core_object *self);

@@ -14,7 +14,7 @@ static int pd_destroy(struct core_object *self)
     return verbs_errno(verbs.dealloc_pd(self->handle));
 }
 
-static const struct core_kind pd_kind = {CORE_KIND_PD, "PD", "ibv_dealloc_pd", pd_destroy, NULL, NULL};
+static const struct core_kind pd_kind = {CORE_KIND_PD, "ibv_dealloc_pd", pd_destroy, NULL, NULL};
 
 PyObject *core_pd_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -36,7 +36,7 @@ static void qp_release(struct core_object *self, void *handle)
     core_context_remove(context, core_qp_num_key(((struct core_qp *)self)->qp_num), self);
 }
 
-static const struct core_kind qp_kind = {CORE_KIND_QP, "QP", "ibv_destroy_qp", qp_destroy, NULL, qp_release};
+static const struct core_kind qp_kind = {CORE_KIND_QP, "ibv_destroy_qp", qp_destroy, NULL, qp_release};
 
 PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {

@@ -36,7 +36,7 @@ static void srq_release(struct core_object *self, void *handle)
         core_context_remove(core_context_of(self), core_pointer_key(handle), self);
 }
 
-static const struct core_kind srq_kind = {CORE_KIND_SRQ, "SRQ", "ibv_destroy_srq", srq_destroy, NULL, srq_release};
+static const struct core_kind srq_kind = {CORE_KIND_SRQ, "ibv_destroy_srq", srq_destroy, NULL, srq_release};
 
 static PyObject *srq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
