@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *loader_open(const char *soname, char *reason, size_t reason_size)
+void *loader_open(const char *soname, const char *variable, char *reason, size_t reason_size)
 {
-    const char *directory = secure_getenv("RDMA_LIBRARY_PATH");
+    const char *directory = secure_getenv(variable);
     char path[PATH_MAX];
     void *handle;
 
     if (directory && *directory) {
         if ((size_t)snprintf(path, sizeof path, "%s/%s", directory, soname) >= sizeof path) {
-            snprintf(reason, reason_size, "RDMA_LIBRARY_PATH is longer than a path can be");
+            snprintf(reason, reason_size, "%s is longer than a path can be", variable);
             return NULL;
         }
     } else {
@@ -30,7 +30,7 @@ void *loader_open(const char *soname, char *reason, size_t reason_size)
 
     const char *words = dlerror();
     if (directory && *directory)
-        snprintf(reason, reason_size, "%s cannot be loaded from %s, which RDMA_LIBRARY_PATH names: %s", soname, path,
+        snprintf(reason, reason_size, "%s cannot be loaded from %s, which %s names: %s", soname, path, variable,
                  words ? words : "no reason given");
     else
         snprintf(reason, reason_size, "%s cannot be loaded by way of the dynamic linker's search path: %s", soname,

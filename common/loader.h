@@ -18,12 +18,15 @@ struct loader_symbol {
     const char *since; /* the first rdma-core release that has it, for messages */
 };
 
+/* The environment variable that names a directory for libibverbs and what belongs to it. */
+#define LOADER_RDMA_PATH "RDMA_LIBRARY_PATH"
+
 /*
- * Opens `soname`, from the directory that RDMA_LIBRARY_PATH names if it is set (and the program is not
- * privileged), else as the dynamic linker finds it. Returns the handle; or NULL with the reason, which names the
+ * Opens `soname`, from the directory that the environment variable `variable` names if it is set (and the program is
+ * not privileged), else as the dynamic linker finds it. Returns the handle; or NULL with the reason, which names the
  * library, what was tried and the loader's own words, in `reason`.
  */
-void *loader_open(const char *soname, char *reason, size_t reason_size);
+void *loader_open(const char *soname, const char *variable, char *reason, size_t reason_size);
 
 /*
  * Fills `table` from the library. A missing optional symbol leaves NULL. Returns 0; or -1 with the reason in

@@ -32,7 +32,7 @@ int verbs_load(char *reason, size_t reason_size)
     if (loaded)
         return 0;
 
-    handle = loader_open(VERBS_SONAME, reason, reason_size);
+    handle = loader_open(VERBS_SONAME, LOADER_RDMA_PATH, reason, reason_size);
     if (!handle)
         return -1;
 
