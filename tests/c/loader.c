@@ -22,7 +22,7 @@ static void *open_stub(void)
     void *handle;
 
     setenv("RDMA_LIBRARY_PATH", folder, 1);
-    handle = loader_open("libibverbs.so.1", reason, sizeof reason);
+    handle = loader_open("libibverbs.so.1", LOADER_RDMA_PATH, reason, sizeof reason);
     if (!handle)
         fprintf(stderr, "%s\n", reason);
     CHECK(handle);
@@ -70,7 +70,7 @@ static void names_the_required_function_that_is_missing(void)
 static void names_the_library_and_the_folder_that_lacks_it(void)
 {
     setenv("RDMA_LIBRARY_PATH", "/nonexistent/place", 1);
-    CHECK(loader_open("libibverbs.so.1", reason, sizeof reason) == NULL);
+    CHECK(loader_open("libibverbs.so.1", LOADER_RDMA_PATH, reason, sizeof reason) == NULL);
     check_says(reason, "libibverbs.so.1");
     check_says(reason, "/nonexistent/place");
     check_says(reason, "RDMA_LIBRARY_PATH");
@@ -81,7 +81,7 @@ static void an_empty_variable_is_no_variable(void)
     void *handle;
 
     setenv("RDMA_LIBRARY_PATH", "", 1);
-    handle = loader_open("libc.so.6", reason, sizeof reason);
+    handle = loader_open("libc.so.6", LOADER_RDMA_PATH, reason, sizeof reason);
     if (handle)
         check_says(loader_path(handle), "libc.so.6");
     else /* another C library: then the reason is about the soname, not about a folder */
@@ -91,7 +91,7 @@ static void an_empty_variable_is_no_variable(void)
 static void names_the_library_that_the_search_path_lacks(void)
 {
     unsetenv("RDMA_LIBRARY_PATH");
-    CHECK(loader_open("libno-such-library.so.7", reason, sizeof reason) == NULL);
+    CHECK(loader_open("libno-such-library.so.7", LOADER_RDMA_PATH, reason, sizeof reason) == NULL);
     check_says(reason, "libno-such-library.so.7");
     CHECK(!strstr(reason, "RDMA_LIBRARY_PATH"));
 }
@@ -104,7 +104,7 @@ static void a_path_that_is_too_long_is_refused(void)
     path[0] = '/';
     path[19999] = '\0';
     setenv("RDMA_LIBRARY_PATH", path, 1);
-    CHECK(loader_open("libibverbs.so.1", reason, sizeof reason) == NULL);
+    CHECK(loader_open("libibverbs.so.1", LOADER_RDMA_PATH, reason, sizeof reason) == NULL);
     check_says(reason, "RDMA_LIBRARY_PATH");
     free(path);
 }
@@ -115,7 +115,7 @@ static void a_reason_fits_its_room(void)
 
     memset(small, 'x', sizeof small);
     setenv("RDMA_LIBRARY_PATH", "/nonexistent/place", 1);
-    CHECK(loader_open("libibverbs.so.1", small, 8) == NULL);
+    CHECK(loader_open("libibverbs.so.1", LOADER_RDMA_PATH, small, 8) == NULL);
     CHECK(strlen(small) == 7);
     CHECK(small[8] == 'x');
 }

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     strcat(name, ".no-such");
     CHECK(putenv(variable) == 0);
     memset(reason, 0xa5, room);
-    CHECK(loader_open(name, reason, room) == NULL);
+    CHECK(loader_open(name, LOADER_RDMA_PATH, reason, room) == NULL);
     CHECK(memchr(reason, 0, room));
     free(reason);
     return 0;
