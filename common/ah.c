@@ -36,10 +36,8 @@ PyObject *core_ah_create(struct core_object *pd, struct ibv_ah_attr *attr, const
     if (!self)
         return NULL;
     core_object_add_parent(self, pd);
-    if (core_object_begin(self, method) < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(self, method) < 0)
         return NULL;
-    }
 
     Py_BEGIN_ALLOW_THREADS
     errno = 0;

@@ -73,10 +73,8 @@ PyObject *core_context_method_create_comp_channel(PyObject *op, PyObject *ignore
     if (!self)
         return NULL;
     core_object_add_parent(&self->base, context);
-    if (core_object_begin(&self->base, "create_comp_channel") < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(&self->base, "create_comp_channel") < 0)
         return NULL;
-    }
 
     Py_BEGIN_ALLOW_THREADS
     channel = create(context->handle, self, &err);

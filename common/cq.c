@@ -77,8 +77,8 @@ PyObject *core_context_method_create_cq(PyObject *op, PyObject *const *args, Py_
         core_check_open(&context->base, "create_cq") < 0)
         return NULL;
     if (values[1] && values[1] != Py_None) {
-        if (core_check_argument(state, values[1], CORE_TYPE_CHANNEL, "channel", "a CompChannel or None",
-                                "Context.create_cq") < 0)
+        if (core_check_argument(&context->base, values[1], CORE_TYPE_CHANNEL, "channel", "a CompChannel or None",
+                                "create_cq") < 0)
             return NULL;
         channel = (struct core_object *)values[1];
         if (channel->parents[0] != &context->base)
@@ -94,10 +94,8 @@ PyObject *core_context_method_create_cq(PyObject *op, PyObject *const *args, Py_
         core_object_add_parent(&self->base, channel);
     self->channel = channel;
 
-    if (core_object_begin(&self->base, "create_cq") < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(&self->base, "create_cq") < 0)
         return NULL;
-    }
     if (core_context_reserve(context, 1) < 0)
         return core_object_finish(&self->base, NULL);
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "args.h"
@@ -232,19 +231,24 @@ PyObject *core_raise(struct core_state *state, int err, const char *operation, c
                   : raise_class(state->types[CORE_TYPE_VERBS_ERROR], err, operation, Py_None);
 }
 
+PyObject *core_raise_format_v(struct core_state *state, int err, const char *operation, const char *format,
+                              va_list values)
+{
+    PyObject *detail = PyUnicode_FromFormatV(format, values);
+
+    if (detail)
+        raise_class(state->types[CORE_TYPE_VERBS_ERROR], err, operation, detail);
+    Py_XDECREF(detail);
+    return NULL;
+}
+
 PyObject *core_raise_format(struct core_state *state, int err, const char *operation, const char *format, ...)
 {
-    PyObject *detail;
     va_list values;
 
     va_start(values, format);
-    detail = PyUnicode_FromFormatV(format, values);
+    core_raise_format_v(state, err, operation, format, values);
     va_end(values);
-    if (!detail)
-        return NULL;
-
-    raise_class(state->types[CORE_TYPE_VERBS_ERROR], err, operation, detail);
-    Py_DECREF(detail);
     return NULL;
 }
 

@@ -8,6 +8,7 @@
 #ifndef CORE_ERROR_H
 #define CORE_ERROR_H
 
+#include <stdarg.h>
 #include <stdint.h>
 
 #include "state.h"
@@ -25,6 +26,8 @@ PyObject *core_raise(struct core_state *state, int err, const char *operation, c
 
 /* The same with a detail made as PyUnicode_FromFormat makes it. */
 PyObject *core_raise_format(struct core_state *state, int err, const char *operation, const char *format, ...);
+PyObject *core_raise_format_v(struct core_state *state, int err, const char *operation, const char *format,
+                              va_list values);
 
 /* Raises UnsupportedError for a function that the installed library lacks; `since` is the release that has it. */
 PyObject *core_raise_unsupported(struct core_state *state, const char *operation, const char *since);

@@ -100,9 +100,7 @@ static struct core_mr *mr_begin(struct core_object *pd, PyObject *owner, PyObjec
             return NULL;
         }
     }
-    if (core_object_begin(&self->base, method) < 0)
-        Py_CLEAR(self);
-    return self;
+    return core_object_begin(&self->base, method) < 0 ? NULL : self;
 }
 
 static int check_wrap(struct core_state *state, uint64_t addr, uint64_t length)

@@ -52,6 +52,27 @@ static bool from_before_fork(const struct core_object *self)
     return self->made_in && self->made_in != core_generation;
 }
 
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+PyObject *core_raise_method(struct core_object *self, int err, const char *method, const char *format, ...)
+{
+    char operation[64];
+    va_list values;
+
+    snprintf(operation, sizeof operation, "%s.%s", name_of(self), method);
+    va_start(values, format);
+    core_raise_format_v(self->state, err, operation, format, values);
+    va_end(values);
+    return NULL;
+}
+
+static const char *why_unusable(const struct core_object *self)
+{
+    if (from_before_fork(self))
+        return "was made before a fork, in another process";
+    return self->handle ? "is being closed" : "is closed";
+}
+
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 struct core_object *core_object_new(struct core_state *state, PyObject *module, enum core_type type,
@@ -105,11 +126,15 @@ static void exit_parents(struct core_object *self, int count)
 int core_object_begin(struct core_object *self, const char *method)
 {
     for (int i = 0; i < CORE_MAX_PARENTS && self->parents[i]; i++) {
-        if (self->parents[i]->open_in != core_generation) {
+        struct core_object *parent = self->parents[i];
+
+        if (parent->open_in != core_generation) {
             exit_parents(self, i); /* before raising, which may run the collector, and that may close those */
-            return core_raise_closed(self->parents[i], method);
+            core_raise_method(self->parents[0], EBADF, method, "%R %s", (PyObject *)parent, why_unusable(parent));
+            Py_DECREF(self);
+            return -1;
         }
-        self->parents[i]->in_use++;
+        parent->in_use++;
     }
     return 0;
 }
@@ -131,24 +156,9 @@ PyObject *core_object_finish(struct core_object *self, void *handle)
 
 /* ---- using ------------------------------------------------------------------------------------------------------- */
 
-static const char *why_unusable(const struct core_object *self)
-{
-    if (from_before_fork(self))
-        return "was made before a fork, in another process";
-    return self->handle ? "is being closed" : "is closed";
-}
-
 int core_raise_closed(struct core_object *self, const char *method)
 {
-    PyObject *operation = PyUnicode_FromFormat("%s.%s", name_of(self), method);
-    PyObject *bytes = operation ? PyUnicode_AsUTF8String(operation) : NULL;
-    PyObject *repr = bytes ? PyObject_Repr((PyObject *)self) : NULL;
-
-    if (repr)
-        core_raise_format(self->state, EBADF, PyBytes_AsString(bytes), "%U %s", repr, why_unusable(self));
-    Py_XDECREF(repr);
-    Py_XDECREF(bytes);
-    Py_XDECREF(operation);
+    core_raise_method(self, EBADF, method, "%R %s", (PyObject *)self, why_unusable(self));
     return -1;
 }
 
@@ -165,22 +175,18 @@ void core_exit(struct core_object *self)
     self->in_use--;
 }
 
-int core_check_argument(struct core_state *state, PyObject *value, enum core_type type, const char *name,
+int core_check_argument(struct core_object *self, PyObject *value, enum core_type type, const char *name,
                         const char *what, const char *method)
 {
     struct core_object *object = (struct core_object *)value;
 
-    if (!core_is(state, value, type)) {
+    if (!core_is(self->state, value, type)) {
         core_raise_type(name, what, value);
         return -1;
     }
     if (object->open_in == core_generation)
         return 0;
-
-    PyObject *repr = PyObject_Repr(value);
-    if (repr)
-        core_raise_format(state, EBADF, method, "%s: %U %s", name, repr, why_unusable(object));
-    Py_XDECREF(repr);
+    core_raise_method(self, EBADF, method, "%s: %R %s", name, value, why_unusable(object));
     return -1;
 }
 
@@ -188,7 +194,7 @@ int core_check_argument(struct core_state *state, PyObject *value, enum core_typ
 
 static int raise_busy(struct core_object *self)
 {
-    char method[32], children[160] = "";
+    char children[160] = "";
     size_t used = 0;
     bool any = false;
 
@@ -201,8 +207,7 @@ static int raise_busy(struct core_object *self)
     }
     if (!any)
         return 0;
-    snprintf(method, sizeof method, "%s.close", name_of(self));
-    core_raise_format(self->state, EBUSY, method, "still open on it: %s", children);
+    core_raise_method(self, EBUSY, "close", "still open on it: %s", children);
     return -1;
 }
 

@@ -86,8 +86,9 @@ struct core_object *core_object_new(struct core_state *state, PyObject *module, 
 void core_object_add_parent(struct core_object *self, struct core_object *parent);
 
 /*
- * Around the verb that makes the handle, which runs without the GIL: its parents can be used, and stay so until the
- * other. Returns 0, or -1 with EBADF for `method` of the parent that cannot.
+ * Around the verb that makes the handle, which runs without the GIL: its parents can be used, and stay so until
+ * core_object_finish. `method` is what was called on the first parent ("create_cq"). Returns 0; or -1 with EBADF for a
+ * parent that cannot be used, and the object goes.
  */
 int core_object_begin(struct core_object *self, const char *method);
 
@@ -102,7 +103,15 @@ void core_object_attach(struct core_object *self, void *handle);
 
 /* ---- using ----------------------------------------------------------------------------------------------------- */
 
-/* Raises EBADF for `method` ("poll") of an object that cannot be used any more. Always returns -1. */
+/*
+ * Here and wherever else a function takes it, `method` is the name ("poll") of what the program called on the object
+ * that comes with it; the object knows its class. Errors then name "CQ.poll".
+ */
+
+/* Raises VerbsError for such a call, in which no verb failed. Always returns NULL. */
+PyObject *core_raise_method(struct core_object *self, int err, const char *method, const char *format, ...);
+
+/* Raises EBADF for an object that cannot be used any more. Always returns -1. */
 int core_raise_closed(struct core_object *self, const char *method);
 
 /* For calls that keep the GIL. Returns 0, or -1 with EBADF. */
@@ -115,8 +124,8 @@ static inline int core_check_open(struct core_object *self, const char *method)
 int core_enter(struct core_object *self, const char *method);
 void core_exit(struct core_object *self);
 
-/* An object given as an argument: of this class and open, else TypeError or EBADF. Returns 0 or -1. */
-int core_check_argument(struct core_state *state, PyObject *value, enum core_type type, const char *name,
+/* An object given as an argument `name` to a method: of this class and open, else TypeError or EBADF. Returns 0 or -1. */
+int core_check_argument(struct core_object *self, PyObject *value, enum core_type type, const char *name,
                         const char *what, const char *method);
 
 /* ---- ending ---------------------------------------------------------------------------------------------------- */

@@ -37,10 +37,8 @@ PyObject *core_context_method_alloc_pd(PyObject *op, PyObject *ignored)
     if (!self)
         return NULL;
     core_object_add_parent(self, context);
-    if (core_object_begin(self, "alloc_pd") < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(self, "alloc_pd") < 0)
         return NULL;
-    }
 
     Py_BEGIN_ALLOW_THREADS
     errno = 0;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ah.h"
 #include "args.h"
@@ -151,7 +150,7 @@ static int fill_send(struct core_object *self, const struct wr_limits *limits, c
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_send_wr *item = (struct core_send_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, method, i);
+        Py_ssize_t num_sge = core_sge_copy_list(self, item->sg_list, sge, method, i);
         struct ibv_ah *ah = NULL;
         enum wr_fault fault;
 
@@ -161,7 +160,7 @@ static int fill_send(struct core_object *self, const struct wr_limits *limits, c
         }
         if (item->ah) {
             if (((struct core_object *)item->ah)->open_in != core_generation) {
-                core_raise_format(state, EBADF, method, "request %zd: its ah is %R", i, item->ah);
+                core_raise_method(self, EBADF, method, "request %zd: its ah is %R", i, item->ah);
                 core_error_set_index(state, i, 0);
                 return -1;
             }
@@ -186,7 +185,7 @@ static int fill_recv(struct core_object *self, const struct wr_limits *limits, c
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         struct core_recv_wr *item = (struct core_recv_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(state, item->sg_list, sge, method, i);
+        Py_ssize_t num_sge = core_sge_copy_list(self, item->sg_list, sge, method, i);
 
         if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, limits->max_recv_sge, sge, (uint32_t)num_sge) != WR_OK) {
             core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the %u that the queue takes",
@@ -245,12 +244,6 @@ static const struct direction receives = {
 
 /* ---- the way to the library ---------------------------------------------------------------------------------------------- */
 
-/* "post_send" of "QP.post_send". */
-static const char *short_name(const struct post_queue *queue)
-{
-    return strchr(queue->method, '.') + 1;
-}
-
 /* How many entries all requests have; -1 with an exception for one that is no request. */
 static Py_ssize_t count_sges(struct core_state *state, const struct direction *direction,
                              const struct requests *requests)
@@ -259,7 +252,7 @@ static Py_ssize_t count_sges(struct core_state *state, const struct direction *d
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         PyObject *item = requests_get(requests, i);
-        if (Py_TYPE(item) != state->types[direction->class] && !core_is(state, item, direction->class))
+        if (!core_is(state, item, direction->class))
             return raise_wrong_type(state, item, direction->what, i);
         total += core_sg_list_size(direction->list(item));
     }
@@ -292,7 +285,7 @@ static int fill_and_submit(struct core_object *self, const struct post_queue *qu
     if (direction->fill(self, limits, requests, chain, sge, queue->method) < 0)
         return -1;
     if (requests->count > POST_LONG && direction->self_contained(limits, chain, requests->count)) {
-        if (core_enter(self, short_name(queue)) < 0)
+        if (core_enter(self, queue->method) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS
         err = submit(self, queue, direction, chain, requests->count, &posted);
@@ -330,7 +323,7 @@ static int post(struct core_object *self, const struct post_queue *queue, const 
     if (requests_open(&requests, wrs, self->state->types[direction->class]) < 0)
         return -1;
     if (self->open_in != core_generation) { /* asked after the iterable was read, which may have closed it */
-        core_raise_closed(self, short_name(queue));
+        core_raise_closed(self, queue->method);
         goto done;
     }
     if (!requests.count) {

@@ -19,7 +19,7 @@
 
 /* A queue that requests go to: how they reach the library, and what to say when they do not. */
 struct post_queue {
-    const char *method; /* what the program calls: "QP.post_send" */
+    const char *method; /* what the program calls: "post_send" */
     const char *verb;   /* what that calls: "ibv_post_send" */
     /* Hands over a chain of struct ibv_send_wr or ibv_recv_wr; returns what the verb does. Perhaps without the GIL. */
     int (*submit)(void *handle, void *chain, void **ret_bad_wr);

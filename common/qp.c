@@ -71,7 +71,7 @@ static int read_parent(struct core_object *pd, PyObject *init, enum core_name na
         Py_DECREF(value);
         return 0;
     }
-    if (core_check_argument(pd->state, value, type, text, type == CORE_TYPE_CQ ? "a CQ" : "an SRQ or None", method) < 0)
+    if (core_check_argument(pd, value, type, text, type == CORE_TYPE_CQ ? "a CQ" : "an SRQ or None", method) < 0)
         goto err_value;
     if (core_context_of(object) != core_context_of(pd)) {
         PyErr_Format(PyExc_ValueError, "%s belongs to another Context than the PD", text);
@@ -156,10 +156,8 @@ done:
 
 int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const char *method)
 {
-    if (core_object_begin(&self->base, method) < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(&self->base, method) < 0)
         return -1;
-    }
     if (core_context_reserve(core_context_of(&self->base), 2) < 0) {
         core_object_finish(&self->base, NULL);
         return -1;
@@ -329,8 +327,8 @@ static int submit_recv(void *qp, void *chain, void **ret_bad_wr)
 
 static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_NAME_wrs}};
 static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_queue send_queue = {"QP.post_send", "ibv_post_send", submit_send, explain_send};
-static const struct post_queue recv_queue = {"QP.post_recv", "ibv_post_recv", submit_recv, explain_recv};
+static const struct post_queue send_queue = {"post_send", "ibv_post_send", submit_send, explain_send};
+static const struct post_queue recv_queue = {"post_recv", "ibv_post_recv", submit_recv, explain_recv};
 
 PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -353,7 +351,7 @@ PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize
     if (self->srq && core_check_open(&self->base, "post_recv") < 0)
         return NULL;
     if (self->srq)
-        return core_raise(self->base.state, EINVAL, "QP.post_recv", "this QP receives from its SRQ: post there");
+        return core_raise_method(&self->base, EINVAL, "post_recv", "this QP receives from its SRQ: post there");
     if (core_post_recv(&self->base, &self->limits, wrs, &recv_queue) < 0)
         return NULL;
     Py_RETURN_NONE;

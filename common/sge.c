@@ -211,7 +211,7 @@ PyObject *core_sg_list_get(PyObject *list)
     return list;
 }
 
-Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method,
+Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *list, struct ibv_sge *sge, const char *method,
                               Py_ssize_t request)
 {
     Py_ssize_t count = core_sg_list_size(list);
@@ -220,13 +220,13 @@ Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct i
         PyObject *item = PyList_GetItem(list, i);
         struct core_sge *entry = (struct core_sge *)item;
 
-        if (Py_TYPE(item) != state->types[CORE_TYPE_SGE] && !core_is(state, item, CORE_TYPE_SGE)) {
+        if (!core_is(self->state, item, CORE_TYPE_SGE)) {
             PyErr_Format(PyExc_TypeError, "request %zd: sg_list[%zd] must be an SGE, not %R", request, i,
                          (PyObject *)Py_TYPE(item));
             return -1;
         }
         if (entry->mr && entry->mr->base.open_in != core_generation) {
-            core_raise_format(state, EBADF, method, "request %zd: sg_list[%zd] is in %R", request, i, entry->mr);
+            core_raise_method(self, EBADF, method, "request %zd: sg_list[%zd] is in %R", request, i, entry->mr);
             return -1;
         }
         sge[i] = entry->sge;

@@ -38,9 +38,9 @@ static inline Py_ssize_t core_sg_list_size(PyObject *list)
 /*
  * Copies the entries of a request's list to `sge`, which has room for the list's size. Runs no code of the caller's.
  * Returns how many; -1 with an exception for an entry that is no SGE or whose region is closed (EBADF), which says
- * for which `method` and in which request.
+ * for which `method` of `self` and in which request.
  */
-Py_ssize_t core_sge_copy_list(struct core_state *state, PyObject *list, struct ibv_sge *sge, const char *method,
+Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *list, struct ibv_sge *sge, const char *method,
                               Py_ssize_t request);
 
 #endif

@@ -33,7 +33,7 @@ PyObject *ibverbs_pd_create_qp(PyObject *op, PyObject *const *args, Py_ssize_t n
     if (core_parse(pd->state, &create_qp_params, args, nargs, kwnames, &init_attr) < 0 ||
         core_check_open(pd, "create_qp") < 0)
         return NULL;
-    self = core_qp_new(pd, init_attr, &init, "PD.create_qp");
+    self = core_qp_new(pd, init_attr, &init, "create_qp");
     if (!self || core_qp_begin(self, &init, "create_qp") < 0)
         return NULL;
 

@@ -114,10 +114,8 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
     if (!self)
         return NULL;
     core_object_add_parent(&self->base, pd);
-    if (core_object_begin(&self->base, "create_srq") < 0) {
-        Py_DECREF(self);
+    if (core_object_begin(&self->base, "create_srq") < 0)
         return NULL;
-    }
     if (core_context_reserve(context, 1) < 0)
         return core_object_finish(&self->base, NULL);
 
@@ -153,7 +151,7 @@ static int submit_recv(void *srq, void *chain, void **ret_bad_wr)
 }
 
 static const struct core_params post_recv_params = {"SRQ.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_queue recv_queue = {"SRQ.post_recv", "ibv_post_srq_recv", submit_recv, explain_recv};
+static const struct post_queue recv_queue = {"post_recv", "ibv_post_srq_recv", submit_recv, explain_recv};
 
 static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
