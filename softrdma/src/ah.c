@@ -2,13 +2,14 @@
 /* Address handles. */
 #include "context.h"
 #include "lock.h"
+#include "nic.h"
 #include "object.h"
 
-static int check(const struct call *c, const struct ib_uverbs_ah_attr *a)
+static int check(const struct call *c, const struct ib_uverbs_ah_attr *a, uint8_t *ret_sgid)
 {
     if (a->port_num != 1 || !a->is_global)
         return EINVAL;
-    return device_resolve(c->device, a->grh.sgid_index, a->grh.dgid);
+    return nic_resolve(c->r, (uint32_t)c->device->index, a->grh.sgid_index, a->grh.dgid, ret_sgid);
 }
 
 int ah_create(struct call *c)
@@ -17,7 +18,8 @@ int ah_create(struct call *c)
     struct ib_uverbs_create_ah_resp out = {0};
     struct region *r = c->r;
     uint32_t i, pd, h = NONE;
-    int err = check(c, &in->attr);
+    uint8_t sgid[16];
+    int err = check(c, &in->attr, sgid);
 
     if (err)
         return err;
@@ -34,6 +36,7 @@ int ah_create(struct call *c)
         ah->pd = pd;
         ah->device = (uint32_t)c->device->index;
         ah->attr = in->attr;
+        memcpy(ah->sgid, sgid, sizeof(ah->sgid));
         out.ah_handle = h;
         err = c->device->model->create_ah(c, ah, i);
         if (!err)

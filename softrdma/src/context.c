@@ -9,6 +9,7 @@
 #include "fd.h"
 #include "libc.h"
 #include "lock.h"
+#include "nic.h"
 #include "object.h"
 #include "process.h"
 
@@ -36,6 +37,7 @@ static uint32_t take_context(struct region *r, int device)
             lock_init(&c->events_lock);
         c->generation = ++r->generation;
         c->device = (uint32_t)device;
+        atomic_store(&c->dead, CONTEXT_ALIVE);
         c->lowest_free = c->highest = 0;
         for (size_t k = 0; k < HANDLE_CHUNKS; k++)
             atomic_store(&c->handles[k], 0);
@@ -57,6 +59,8 @@ int context_open(int device, int flags)
 
     if (err)
         return -err;
+    if (nic_is_removed(r, (uint32_t)device))
+        return -ENODEV;
     fd = libc_get()->fcntl(process.region_fd, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
     if (fd < 0)
         return -errno;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "nic.h"
 #include "rxe/rxe.h"
 #include "uverbs.h"
 
@@ -54,17 +55,6 @@ void device_init(void)
     }
 }
 
-int device_by_gid(const uint8_t *gid)
-{
-    for (int i = 0; i < config.ndevices; i++) {
-        for (int k = 0; k < DEVICE_GIDS; k++) {
-            if (memcmp(devices[i].gid[k], gid, 16) == 0)
-                return i;
-        }
-    }
-    return -1;
-}
-
 bool gid_is_ipv4(const uint8_t *gid)
 {
     static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
@@ -75,19 +65,6 @@ bool gid_is_ipv4(const uint8_t *gid)
 bool gid_is_multicast(const uint8_t *gid)
 {
     return gid[0] == 0xff || (gid_is_ipv4(gid) && gid[12] >> 4 == 14);
-}
-
-/* ib_core asks the route and neighbour tables. Here everybody that exists is a neighbour; nobody else
- * answers. */
-int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *dgid)
-{
-    if (sgid_index >= DEVICE_GIDS)
-        return ENODATA;
-    if (gid_is_multicast(dgid))
-        return 0;
-    if (gid_is_ipv4(dgid) != gid_is_ipv4(d->gid[sgid_index]))
-        return EINVAL;
-    return device_by_gid(dgid) >= 0 ? 0 : ETIMEDOUT;
 }
 
 int device_get_context(struct call *c)
@@ -110,18 +87,25 @@ int device_query_port(struct call *c)
     if (call_u64(c, UVERBS_ATTR_QUERY_PORT_PORT_NUM) != 1)
         return EINVAL;
     c->device->model->query_port(c->device, &out);
+    if (nic_link_is_down(c->r, (uint32_t)c->device->index)) {
+        out.legacy_resp.state = 1;      /* DOWN */
+        out.legacy_resp.phys_state = 3; /* Disabled */
+    }
     return call_out(c, UVERBS_ATTR_QUERY_PORT_RESP, &out, sizeof(out));
 }
 
-static struct ib_uverbs_gid_entry gid_entry(const struct device *d, uint32_t index)
+/* false: there is nothing at that index. */
+static bool gid_entry(const struct call *c, uint32_t index, struct ib_uverbs_gid_entry *out)
 {
     struct ib_uverbs_gid_entry e = {.gid_index = index,
                                     .port_num = 1,
                                     .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
-                                    .netdev_ifindex = (uint32_t)d->index + 2};
+                                    .netdev_ifindex = (uint32_t)c->device->index + 2};
 
-    memcpy(e.gid, d->gid[index], 16);
-    return e;
+    if (!nic_gid(c->r, (uint32_t)c->device->index, index, (uint8_t *)e.gid))
+        return false;
+    *out = e;
+    return true;
 }
 
 int device_query_gid_entry(struct call *c)
@@ -133,26 +117,27 @@ int device_query_gid_entry(struct call *c)
         return EINVAL;
     if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 || index >= DEVICE_GID_TABLE)
         return EINVAL;
-    if (index >= DEVICE_GIDS)
+    if (!gid_entry(c, index, &e))
         return ENODATA;
-    e = gid_entry(c->device, index);
     return call_out(c, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &e, sizeof(e));
 }
 
 int device_query_gid_table(struct call *c)
 {
-    struct ib_uverbs_gid_entry table[DEVICE_GIDS];
-    uint64_t n = DEVICE_GIDS;
+    struct ib_uverbs_gid_entry table[NIC_GIDS];
+    size_t room = call_size(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) / sizeof(table[0]);
+    uint64_t n = 0;
     int err;
 
     if (call_u32(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS))
         return EINVAL;
-    if (call_u64(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(table[0]) ||
-        call_size(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES) < sizeof(table))
+    if (call_u64(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE) != sizeof(table[0]))
         return EINVAL;
-    for (uint32_t i = 0; i < DEVICE_GIDS; i++)
-        table[i] = gid_entry(c->device, i);
-    err = call_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table, sizeof(table));
+    for (uint32_t i = 0; i < NIC_GIDS; i++)
+        n += gid_entry(c, i, &table[n]);
+    if (n > room)
+        return EINVAL;
+    err = call_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, table, n * sizeof(table[0]));
     return err ? err : call_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &n, sizeof(n));
 }
 

@@ -5,7 +5,7 @@
 
 #include "region.h"
 
-#define DEVICE_GIDS 2 /* link-local, and one IPv4 address; all further entries of the table are empty */
+#define DEVICE_GIDS 2 /* at the start: link-local, and one IPv4 address (nic.h has what they are now) */
 #define DEVICE_GID_TABLE 1024
 #define DEVICE_MAJOR 231 /* of /dev/infiniband/uverbsN */
 #define DEVICE_MINOR 192
@@ -48,6 +48,7 @@ struct device_model {
     int (*create_qp)(struct call *c, struct qp *qp, struct ib_uverbs_qp_cap *cap);
     void (*destroy_qp)(struct region *r, struct qp *qp);
     int (*modify_qp)(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
+    void (*break_qp)(struct region *r, struct qp *qp); /* to ERR, everything posted comes back flushed */
     void (*query_qp)(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_resp *out);
 
     int (*create_srq)(struct call *c, struct srq *srq, uint32_t *max_wr, uint32_t *max_sge);
@@ -65,7 +66,6 @@ struct device_model {
 
 int device_count(void);
 const struct device *device_at(int index);
-int device_by_gid(const uint8_t *gid); /* index or -1 */
 bool gid_is_ipv4(const uint8_t *gid);
 bool gid_is_multicast(const uint8_t *gid);
 
@@ -73,10 +73,6 @@ int device_model_count(void);
 const struct device_model *device_model_at(int i);
 
 void device_init(void); /* from the configuration */
-
-/* Can the device reach that GID from its table entry sgid_index? 0, or what the kernel's address resolution
- * answers. */
-int device_resolve(const struct device *d, uint32_t sgid_index, const uint8_t *dgid);
 
 /* Methods of the front that concern the device. */
 int device_get_context(struct call *c);

@@ -3,6 +3,7 @@
 #include "event.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,9 +17,10 @@
 #include "service.h"
 
 /* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit
- * both. */
+ * both. Neither number is given back to the system while somebody uses it: it may be another file's the next moment. */
 struct pipe_ends {
     _Atomic uint32_t generation; /* set when the rest is there, and whoever clears it closes the write end */
+    _Atomic uint32_t users;      /* threads between pipe_get and pipe_put */
     _Atomic int read_fd, write_fd;
 };
 
@@ -48,13 +50,38 @@ static void close_pipe(struct pipe_ends *ends, int fd)
     uint32_t generation = ends->generation;
     int write_fd = ends->write_fd;
 
-    if (generation && ends->read_fd == fd && atomic_compare_exchange_strong(&ends->generation, &generation, 0))
-        fd_close_internal(write_fd);
+    if (!generation || ends->read_fd != fd || !atomic_compare_exchange_strong(&ends->generation, &generation, 0))
+        return;
+    while (atomic_load(&ends->users)) /* none of them waits for anything */
+        sched_yield();
+    fd_close_internal(write_fd);
 }
 
-static bool pipe_is_here(struct region *r, const struct pipe_ends *ends, uint32_t generation)
+/* Is the pipe this process's, and still open? Then it stays so until pipe_put. */
+static bool pipe_get(struct region *r, struct pipe_ends *ends, uint32_t generation)
 {
-    return r == process.region && generation && ends->generation == generation;
+    if (r != process.region || !generation || ends->generation != generation)
+        return false;
+    atomic_fetch_add(&ends->users, 1);
+    if (ends->generation == generation)
+        return true;
+    atomic_fetch_sub(&ends->users, 1);
+    return false;
+}
+
+static void pipe_put(struct pipe_ends *ends)
+{
+    atomic_fetch_sub(&ends->users, 1);
+}
+
+void event_in_child(void)
+{
+    for (size_t i = 0; i < NELEM(async_pipe); i++)
+        atomic_store(&async_pipe[i].users, 0);
+    for (size_t i = 0; i < NELEM(channel_pipe); i++) {
+        if (atomic_load(&channel_pipe[i].users))
+            atomic_store(&channel_pipe[i].users, 0);
+    }
 }
 
 static bool write_event(const struct pipe_ends *ends, const void *event, size_t size)
@@ -117,10 +144,13 @@ void event_channel_fd_closed(uint32_t channel, int fd)
     struct region *r = process.region;
     struct channel *c = &r->channel[channel];
 
+    lock_take(&r->lock);
+    if (c->proc == process.proc)
+        atomic_store(&c->closed, 1); /* before the number is given back: see borrow.c */
+    lock_give(&r->lock);
     close_pipe(&channel_pipe[channel], fd);
     lock_take(&r->lock);
     if (c->proc == process.proc) {
-        c->closed = 1;
         if (c->refs == 0)
             c->used = 0;
     }
@@ -143,9 +173,10 @@ void event_completion(struct region *r, struct cq *cq)
     if (cq->channel == NONE)
         return;
     c = &r->channel[cq->channel];
-    if (pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation)) {
+    if (pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation)) {
         if (write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
             atomic_fetch_add(&cq->comp_events, 1);
+        pipe_put(&channel_pipe[cq->channel]);
         return;
     }
     if (borrow_write(r, cq->channel, &event, sizeof(event))) {
@@ -168,7 +199,7 @@ void event_write_pending(struct region *r)
             struct ib_uverbs_comp_event_desc event;
 
             if (!atomic_load(&cq->pending) || cq->channel == NONE ||
-                !pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation))
+                !pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation))
                 continue;
             lock_take(&cq->lock);
             event.cq_handle = cq->user;
@@ -178,6 +209,7 @@ void event_write_pending(struct region *r)
                     atomic_fetch_add(&cq->comp_events, 1);
             }
             lock_give(&cq->lock);
+            pipe_put(&channel_pipe[cq->channel]);
         }
     }
 }
@@ -187,12 +219,13 @@ void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t e
 {
     struct context *c = &r->context[context];
     struct ib_uverbs_async_event_desc event = {.element = element, .event_type = type};
-    bool queued, here = pipe_is_here(r, &async_pipe[context], c->generation);
+    bool queued, here = pipe_get(r, &async_pipe[context], c->generation);
 
     TRACE("async event %u", type);
     lock_take(&c->events_lock);
     if (here) {
         queued = write_event(&async_pipe[context], &event, sizeof(event));
+        pipe_put(&async_pipe[context]);
     } else {
         queued = c->async_tail - c->async_head < MAX_PENDING_ASYNC;
         if (queued) {
@@ -212,7 +245,7 @@ void event_write_pending_async(struct region *r)
     for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
         struct context *c = &r->context[i];
 
-        if (!c->used || !atomic_load(&c->async_pending) || !pipe_is_here(r, &async_pipe[i], c->generation))
+        if (!c->used || !atomic_load(&c->async_pending) || !pipe_get(r, &async_pipe[i], c->generation))
             continue;
         lock_take(&c->events_lock);
         for (; c->async_head != c->async_tail; c->async_head++) {
@@ -224,6 +257,31 @@ void event_write_pending_async(struct region *r)
         }
         atomic_store(&c->async_pending, c->async_head != c->async_tail);
         lock_give(&c->events_lock);
+        pipe_put(&async_pipe[i]);
+    }
+}
+
+/* The write end alone goes: what was written before can still be read, and then comes the end. */
+static void end_pipe(struct pipe_ends *ends)
+{
+    close_pipe(ends, ends->read_fd);
+}
+
+void event_end_dead(struct region *r)
+{
+    for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
+        struct context *c = &r->context[i];
+
+        if (c->used && atomic_load(&c->dead) == CONTEXT_DISASSOCIATED && async_pipe[i].generation == c->generation &&
+            !atomic_load(&c->async_pending))
+            end_pipe(&async_pipe[i]);
+    }
+    for (uint32_t i = 0; i < MAX_CHANNELS; i++) {
+        struct channel *c = &r->channel[i];
+
+        if (c->used && atomic_load(&r->context[c->context].dead) == CONTEXT_DISASSOCIATED && c->generation &&
+            channel_pipe[i].generation == c->generation)
+            end_pipe(&channel_pipe[i]);
     }
 }
 
@@ -262,12 +320,13 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq)
     cq->armed = CQ_IDLE;
     atomic_fetch_sub(&r->events_pending, atomic_exchange(&cq->pending, 0));
     lock_give(&cq->lock);
-    if (pipe_is_here(r, &channel_pipe[cq->channel], cq->channel_generation)) {
+    if (pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation)) {
         struct channel *c = &r->channel[cq->channel];
 
         lock_take(&c->lock);
         gone = take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
         lock_give(&c->lock);
+        pipe_put(&channel_pipe[cq->channel]);
     }
     return atomic_load(&cq->comp_events) - gone;
 }
@@ -289,8 +348,10 @@ uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object,
             c->pending[kept++ % MAX_PENDING_ASYNC] = p;
     }
     c->async_tail = kept;
-    if (*counter && pipe_is_here(r, &async_pipe[context], c->generation))
+    if (*counter && pipe_get(r, &async_pipe[context], c->generation)) {
         gone += take_back(&async_pipe[context], element, sizeof(struct ib_uverbs_async_event_desc));
+        pipe_put(&async_pipe[context]);
+    }
     reported = *counter - gone;
     lock_give(&c->events_lock);
     return reported;

@@ -10,6 +10,29 @@
 
 #include "region.h"
 
+/* enum ib_event_type, as ib_user_verbs.h lacks it. */
+enum async_type {
+    ASYNC_CQ_ERR,
+    ASYNC_QP_FATAL,
+    ASYNC_QP_REQ_ERR,
+    ASYNC_QP_ACCESS_ERR,
+    ASYNC_COMM_EST,
+    ASYNC_SQ_DRAINED,
+    ASYNC_PATH_MIG,
+    ASYNC_PATH_MIG_ERR,
+    ASYNC_DEVICE_FATAL,
+    ASYNC_PORT_ACTIVE,
+    ASYNC_PORT_ERR,
+    ASYNC_LID_CHANGE,
+    ASYNC_PKEY_CHANGE,
+    ASYNC_SM_CHANGE,
+    ASYNC_SRQ_ERR,
+    ASYNC_SRQ_LIMIT,
+    ASYNC_LAST_WQE,
+    ASYNC_CLIENT_REREGISTER,
+    ASYNC_GID_CHANGE,
+};
+
 /* The two kinds of descriptor. Each gives the reading end, or -errno. */
 int event_open_async(struct region *r, uint32_t context);
 int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel);
@@ -25,8 +48,7 @@ void event_channel_put(struct region *r, uint32_t channel);
  * meanwhile. */
 void event_completion(struct region *r, struct cq *cq);
 
-/* type: enum ib_uverbs_async_event_type's numbers; counter: of the object, or NULL; object: type << 24 |
- * index. */
+/* type: enum async_type; counter: of the object, or NULL; object: type << 24 | index, 0 for a port. */
 void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t element, uint32_t type,
                  uint32_t *counter);
 
@@ -35,8 +57,13 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq);
 uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object, uint64_t element,
                             uint32_t *counter);
 
-/* For the service thread. */
+/* A forked child: what threads of its parent were doing here has ended. */
+void event_in_child(void);
+
+/* For the service thread. The last ends this process's pipes of contexts that are of no use any more: whoever waits
+ * gets an error. */
 void event_write_pending(struct region *r);
 void event_write_pending_async(struct region *r);
+void event_end_dead(struct region *r);
 
 #endif

@@ -562,12 +562,14 @@ EXPORT ssize_t read(int fd, void *buf, size_t length)
     enum fd_kind kind = fd_kind(fd, &index);
     size_t event = kind == FD_CHANNEL ? sizeof(struct ib_uverbs_comp_event_desc)
                                       : sizeof(struct ib_uverbs_async_event_desc);
+    ssize_t got;
 
     if (kind != FD_CHANNEL && kind != FD_ASYNC)
         return libc_get()->read(fd, buf, length);
     if (length < event)
         return fail(EINVAL);
-    return libc_get()->read(fd, buf, event);
+    got = libc_get()->read(fd, buf, event);
+    return got == 0 ? fail(EIO) : got; /* the device has gone, and with it whoever would write events */
 }
 
 EXPORT ssize_t __read_chk(int fd, void *buf, size_t length, size_t size);

@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "context.h"
+#include "event.h"
 #include "fabric/borrow.h"
 #include "fabric/discovery.h"
 #include "fabric/peer.h"
@@ -16,6 +17,7 @@
 #include "guard.h"
 #include "libc.h"
 #include "lock.h"
+#include "nic.h"
 #include "service.h"
 #include "sysfs.h"
 
@@ -115,6 +117,7 @@ static int make_region(void)
     process.listen_fd = listen_fd;
     process.slot = slot;
     process.pid_space = pid_space();
+    nic_init(r);
     move_in(r, reserve(r, 0)); /* nobody else knows the region yet */
     process.region = r;
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama: let peers reach the memory that we register */
@@ -186,6 +189,7 @@ static void in_child(void)
 {
     borrow_after_fork();
     peer_after_fork(true);
+    event_in_child();
     guard_in_child();
     sysfs_in_child();
     process.pid = getpid();

@@ -48,6 +48,8 @@ _Static_assert(MAX_QPS <= 1u << 16, "the low half of a QP number");
 #define MAX_PENDING_ASYNC 256
 #define HEAP_STEP (16ull << 20) /* by which the part of the heap that is in use grows */
 #define AGENT_CHUNK (64u << 10)
+#define MAX_NICS 16
+#define NIC_GIDS 16 /* entries of the table that may hold something; those above are always empty */
 #define ATOMIC_LOCKS 64
 
 #define REGION_MAGIC 0x736f667472646d61ull
@@ -95,9 +97,13 @@ struct pending_async {
     uint32_t object; /* type << 24 | index */
 };
 
+/* What has become of its device; anything but CONTEXT_ALIVE answers EIO to all calls that do not destroy. */
+enum { CONTEXT_ALIVE, CONTEXT_FAILED, CONTEXT_DISASSOCIATED };
+
 struct context {
     _Atomic uint32_t used, generation; /* the service thread looks at them without region.lock */
     uint32_t device;
+    _Atomic uint32_t dead;
     uint32_t lowest_free;                     /* no handle below it is free */
     uint32_t highest;                         /* no handle at or above it is in use */
     _Atomic uint64_t handles[HANDLE_CHUNKS];  /* heap offsets; an entry is type << 24 | index, 0: free */
@@ -114,7 +120,7 @@ struct channel {
     uint32_t proc;    /* the one that made it; children have copies of the pipe */
     int32_t write_fd; /* in that process */
     uint32_t refs;    /* CQs */
-    uint32_t closed;
+    _Atomic uint32_t closed;
     pthread_mutex_t lock; /* held to rewrite the pipe */
 };
 
@@ -199,12 +205,21 @@ struct qp {
     uint32_t last_wqe_event;
     uint32_t async_events; /* under context.events_lock */
     struct ib_uverbs_modify_qp attr;
+    uint8_t sgid[16]; /* what the index in attr.dest held when it was set */
 } __attribute__((aligned(2 * CACHE_LINE)));
 
 struct ah {
     _Atomic uint32_t used;
     uint32_t context, pd, device;
     struct ib_uverbs_ah_attr attr;
+    uint8_t sgid[16]; /* what attr's index held when the handle was made */
+};
+
+/* What may change about a NIC while programs run (nic.h): every region has its own view of each. */
+struct nic {
+    _Atomic uint32_t disturbed; /* something is not as it was at the start: whoever moves data has to look */
+    _Atomic uint32_t link_down, fatal, removed;
+    _Atomic uint64_t gid[NIC_GIDS][2]; /* all zeros: empty */
 };
 
 struct group { /* one QP's membership of one multicast group */
@@ -245,6 +260,8 @@ struct region {
     uint64_t ah_bits[TABLE_BITS(MAX_AHS)];
     uint64_t heap_bits[HEAP_SIZE / HEAP_UNIT / 64];
 
+    struct nic nic[MAX_NICS];
+    _Atomic uint32_t ndisassociated; /* hint: NICs were removed under somebody */
     _Atomic uint32_t ngroups;
     struct group group[MAX_GROUPS];
     struct proc proc[MAX_PROCS];

@@ -28,6 +28,8 @@ static uint64_t work(struct region *r)
     if (atomic_load(&r->events_pending))
         event_write_pending(r);
     event_write_pending_async(r);
+    if (atomic_load(&r->ndisassociated))
+        event_end_dead(r);
     if (atomic_load(&process_self()->agent_wanted))
         agent_start();
     for (int i = 0; i < device_model_count(); i++) {

@@ -13,6 +13,7 @@
 #include "device.h"
 #include "fd.h"
 #include "libc.h"
+#include "nic.h"
 #include "process.h"
 
 #define PREFIX "softrdma-"
@@ -83,9 +84,10 @@ static void sweep(const char *folder, int folder_fd)
 
 static void put(const char *value, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Under another name first: a reader finds the old text or the new. */
 static void put(const char *value, const char *fmt, ...)
 {
-    char rel[200], path[SYSFS_PATH_MAX];
+    char rel[200], fresh[204], path[SYSFS_PATH_MAX];
     va_list ap;
     int fd;
 
@@ -97,21 +99,72 @@ static void put(const char *value, const char *fmt, ...)
         mkdirat(root_fd, rel, 0755);
         *slash = '/';
     }
-    fd = libc_get()->openat(root_fd, rel, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    snprintf(fresh, sizeof(fresh), "%s.new", rel);
+    fd = libc_get()->openat(root_fd, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return;
     snprintf(path, sizeof(path), "%s\n", value);
     if (libc_get()->write(fd, path, strlen(path)) < 0)
         TRACE("%s: %s", rel, strerror(errno));
     libc_get()->close(fd);
+    renameat(root_fd, fresh, root_fd, rel);
+}
+
+static void take_away(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+static void take_away(const char *fmt, ...)
+{
+    char rel[200];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(rel, sizeof(rel), fmt, ap);
+    va_end(ap);
+    if (unlinkat(root_fd, rel, 0) != 0 && (errno == EISDIR || errno == EPERM))
+        remove_tree(root_fd, rel);
+}
+
+/* An entry of the table; an empty one of those that have been used shows zeros, and no attributes. */
+static void put_gid(const struct device *d, const char *dir, uint32_t i)
+{
+    struct region *r = process.region;
+    uint8_t g[16] = {0};
+    bool full = i < DEVICE_GIDS;
+    char text[48];
+    size_t n = 0;
+
+    if (r)
+        full = nic_gid(r, (uint32_t)d->index, i, g);
+    else if (full)
+        memcpy(g, d->gid[i], sizeof(g));
+    if (!full && i >= DEVICE_GIDS && !(r && atomic_load(&r->nic[d->index].disturbed)))
+        return;
+    for (int k = 0; k < 16; k += 2)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x%02x", k ? ":" : "", g[k], g[k + 1]);
+    put(text, "%s/gids/%u", dir, i);
+    if (full) {
+        put("RoCE v2", "%s/gid_attrs/types/%u", dir, i);
+        put(d->netdev, "%s/gid_attrs/ndevs/%u", dir, i);
+    } else {
+        take_away("%s/gid_attrs/types/%u", dir, i);
+        take_away("%s/gid_attrs/ndevs/%u", dir, i);
+    }
+}
+
+/* The part of a port that can change. */
+static void put_port_state(const struct device *d, const char *dir)
+{
+    bool down = process.region && nic_link_is_down(process.region, (uint32_t)d->index);
+
+    put(down ? "1: DOWN" : "4: ACTIVE", "%s/state", dir);
+    put(down ? "3: Disabled" : "5: LinkUp", "%s/phys_state", dir);
+    for (uint32_t i = 0; i < NIC_GIDS; i++)
+        put_gid(d, dir, i);
 }
 
 static void put_ports(const struct device *d, const char *dir)
 {
-    char text[48];
-
-    put("4: ACTIVE", "%s/state", dir);
-    put("5: LinkUp", "%s/phys_state", dir);
+    put_port_state(d, dir);
     put("10 Gb/sec (1X FDR10)", "%s/rate", dir);
     put("Ethernet", "%s/link_layer", dir);
     put("0x0", "%s/lid", dir);
@@ -120,16 +173,6 @@ static void put_ports(const struct device *d, const char *dir)
     put("0", "%s/sm_sl", dir);
     put("0x00010000", "%s/cap_mask", dir);
     put("0xffff", "%s/pkeys/0", dir);
-    for (int i = 0; i < DEVICE_GIDS; i++) {
-        const uint8_t *g = d->gid[i];
-        size_t n = 0;
-
-        for (int k = 0; k < 16; k += 2)
-            n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x%02x", k ? ":" : "", g[k], g[k + 1]);
-        put(text, "%s/gids/%d", dir, i);
-        put("RoCE v2", "%s/gid_attrs/types/%d", dir, i);
-        put(d->netdev, "%s/gid_attrs/ndevs/%d", dir, i);
-    }
 }
 
 static void put_device(const struct device *d)
@@ -165,8 +208,32 @@ static void fill(void)
     mkdirat(root_fd, "class/infiniband", 0755);
     mkdirat(root_fd, "dev", 0755);
     mkdirat(root_fd, "dev/infiniband", 0755);
-    for (int i = device_count() - 1; i >= 0; i--)
-        put_device(device_at(i));
+    for (int i = device_count() - 1; i >= 0; i--) {
+        if (!nic_is_removed(process.region, (uint32_t)i))
+            put_device(device_at(i));
+    }
+}
+
+void sysfs_refresh(uint32_t device)
+{
+    const struct device *d = device_at((int)device);
+    char dir[64];
+    int saved = errno;
+
+    pthread_mutex_lock(&make_lock);
+    snprintf(dir, sizeof(dir), "class/infiniband/%s", d->name);
+    if (atomic_load(&made) && root[0] && nic_is_removed(process.region, device)) {
+        take_away("class/infiniband_verbs/uverbs%d", d->index);
+        take_away("dev/infiniband/uverbs%d", d->index);
+        take_away("%s", dir);
+    } else if (atomic_load(&made) && root[0] && libc_get()->faccessat(root_fd, dir, F_OK, 0) != 0) {
+        put_device(d);
+    } else if (atomic_load(&made) && root[0]) {
+        strcat(dir, "/ports/1");
+        put_port_state(d, dir);
+    }
+    pthread_mutex_unlock(&make_lock);
+    errno = saved;
 }
 
 /* The folder is locked while trees in it come and go, so that nobody sweeps one that is not yet held. */
@@ -235,7 +302,9 @@ int sysfs_device(const char *resolved)
         strncmp(resolved + n, "/dev/infiniband/uverbs", 22) != 0)
         return -1;
     i = strtol(resolved + n + 22, &end, 10);
-    return end == resolved + n + 22 || *end || i < 0 || i >= device_count() ? -1 : (int)i;
+    if (end == resolved + n + 22 || *end || i < 0 || i >= device_count())
+        return -1;
+    return nic_is_removed(process.region, (uint32_t)i) ? -1 : (int)i;
 }
 
 void sysfs_remove(void)

@@ -294,6 +294,8 @@ int uverbs_ioctl(uint32_t context, void *user_header)
         return EOPNOTSUPP;
     }
     err = check_attrs(&c, m);
+    if (!err && atomic_load(&c.r->context[context].dead) && !strstr(m->name, "DESTROY"))
+        err = EIO;
     if (!err)
         err = m->run(&c);
     if (m->run != uverbs_invoke_write)
@@ -323,6 +325,8 @@ ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length)
         return -1;
     }
     err = process_join();
+    if (!err && atomic_load(&r->context[context].dead))
+        err = EIO;
     qp = err ? NONE : handle_find(r, context, d.post.qp_handle, OBJ_QP);
     if (!err)
         err =

@@ -30,7 +30,9 @@ static struct place {
 } places[PLACES];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int fetch(const struct proc *p, int their_fd)
+/* The owner says that the channel is closed before it gives the number back: if it has not said so afterwards, the
+ * number was still the channel's when the copy was made. */
+static int fetch(const struct proc *p, const struct channel *c, uint32_t generation)
 {
     int fd, pidfd;
 
@@ -39,8 +41,12 @@ static int fetch(const struct proc *p, int their_fd)
     pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
     if (pidfd < 0)
         return -1;
-    fd = (int)syscall(SYS_pidfd_getfd, pidfd, their_fd, 0);
+    fd = (int)syscall(SYS_pidfd_getfd, pidfd, c->write_fd, 0);
     libc_get()->close(pidfd);
+    if (fd >= 0 && (atomic_load(&c->closed) || c->generation != generation)) {
+        libc_get()->close(fd);
+        return -1;
+    }
     return fd_make_internal(fd);
 }
 
@@ -75,7 +81,8 @@ bool borrow_write(struct region *r, uint32_t channel, const void *event, size_t 
     if (place->instance != r->instance || place->channel != channel || place->generation != c->generation) {
         if (place->instance)
             fd_close_internal(place->fd);
-        *place = (struct place){r->instance, channel, c->generation, fetch(owner, c->write_fd)};
+        *place = (struct place){r->instance, channel, c->generation, -1};
+        place->fd = fetch(owner, c, place->generation);
     }
     if (place->fd >= 0)
         ok = write_quietly(place->fd, event, size);

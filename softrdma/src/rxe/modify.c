@@ -5,6 +5,7 @@
 #include "../fabric/discovery.h"
 #include "../fabric/peer.h"
 #include "../lock.h"
+#include "../nic.h"
 #include "../object.h"
 #include "../process.h"
 #include "rxe.h"
@@ -92,7 +93,8 @@ static int check_transition(uint32_t type, uint32_t cur, uint32_t next, uint32_t
 }
 
 /* In the order of the kernel: ib_uverbs, address resolution, ib_core's table, rxe. */
-static int check(const struct qp *qp, const struct ib_uverbs_modify_qp *in, uint32_t cur, uint32_t next)
+static int check(struct region *r, const struct qp *qp, const struct ib_uverbs_modify_qp *in, uint32_t cur,
+                 uint32_t next, uint8_t *ret_sgid)
 {
     uint32_t mask = in->attr_mask;
     int err;
@@ -104,7 +106,7 @@ static int check(const struct qp *qp, const struct ib_uverbs_modify_qp *in, uint
     if (cur > QPS_ERR || next > QPS_ERR)
         return EINVAL;
     if (mask & M_AV) {
-        err = device_resolve(device_at((int)qp->device), in->dest.sgid_index, in->dest.dgid);
+        err = nic_resolve(r, qp->device, in->dest.sgid_index, in->dest.dgid, ret_sgid);
         if (err)
             return err;
     }
@@ -129,7 +131,7 @@ static uint8_t round_depth(uint8_t depth)
     return depth ? (uint8_t)pow2_at_least(depth) : 0;
 }
 
-static void store(struct qp *qp, const struct ib_uverbs_modify_qp *in)
+static void store(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *in, const uint8_t *sgid)
 {
     struct ib_uverbs_modify_qp *a = &qp->attr;
     uint32_t mask = in->attr_mask;
@@ -144,7 +146,8 @@ static void store(struct qp *qp, const struct ib_uverbs_modify_qp *in)
         a->qkey = in->qkey;
     if (mask & M_AV) {
         a->dest = in->dest;
-        qp->dest_device = (uint32_t)device_by_gid(in->dest.dgid);
+        memcpy(qp->sgid, sgid, sizeof(qp->sgid));
+        qp->dest_device = (uint32_t)nic_by_gid(r, in->dest.dgid);
         qp->peer_instance = 0;
     }
     if (mask & M_MTU)
@@ -211,9 +214,19 @@ static void enter(struct region *r, struct qp *qp, uint32_t next)
         qp->drained = 0;
 }
 
+/* What an error of the device does. A queue pair that is in no state to have requests is left alone. */
+void rxe_break_qp(struct region *r, struct qp *qp)
+{
+    qp_lock_both(qp);
+    if (atomic_load(&qp->state) != QPS_DEAD && atomic_load(&qp->state) != QPS_RESET)
+        enter(r, qp, QPS_ERR);
+    qp_unlock_both(qp);
+}
+
 int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *in)
 {
     uint32_t was, cur, next;
+    uint8_t sgid[16];
     int err = EINVAL;
 
     qp_lock_both(qp);
@@ -221,9 +234,9 @@ int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify
     cur = in->attr_mask & M_CUR_STATE ? in->cur_qp_state : was;
     next = in->attr_mask & M_STATE ? in->qp_state : cur;
     if (was != QPS_DEAD)
-        err = check(qp, in, cur, next);
+        err = check(r, qp, in, cur, next, sgid);
     if (!err) {
-        store(qp, in);
+        store(r, qp, in, sgid);
         if (in->attr_mask & M_STATE)
             enter(r, qp, next);
     }

@@ -7,6 +7,7 @@
 #include "../fabric/discovery.h"
 #include "../fabric/peer.h"
 #include "../lock.h"
+#include "../nic.h"
 #include "../object.h"
 #include "../process.h"
 #include "rxe.h"
@@ -147,11 +148,8 @@ static bool listens(const struct qp *peer)
 /* Do the two ends of a connection name each other? The caller holds the peer's rq_lock. */
 static bool is_connected(const struct rxe_request *q, const struct qp *peer)
 {
-    const struct device *d = device_at((int)peer->device);
-
     return peer->attr.dest_qp_num == q->qp->qpn && memcmp(peer->attr.dest.dgid, q->sgid, 16) == 0 &&
-           peer->attr.dest.sgid_index < DEVICE_GIDS &&
-           memcmp(d->gid[peer->attr.dest.sgid_index], q->dgid, 16) == 0;
+           memcmp(peer->sgid, q->dgid, 16) == 0;
 }
 
 /* One message to one queue pair. */
@@ -160,8 +158,10 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
     struct qp *peer = &r->qp[index];
     struct rxe_answer answer = {.status = RXE_NO_ANSWER};
 
+    if (!nic_carries(q->r, q->qp->device, q->sgid))
+        return answer;
     lock_take(&peer->rq_lock);
-    if (listens(peer) &&
+    if (listens(peer) && (gid_is_multicast(q->dgid) || nic_carries(r, peer->device, q->dgid)) &&
         (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
         answer = rxe_respond(r, index, q);
     lock_give(&peer->rq_lock);
@@ -188,9 +188,10 @@ static void multicast(struct rxe_request *q)
 static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_send_wqe *w)
 {
     struct rxe_answer answer = {.status = WC_SUCCESS};
-    const struct device *d = device_at((int)q->qp->device);
-    uint32_t ah = w->wr.wr.ud.ah_num, sgid_index, index;
+    uint32_t ah = w->wr.wr.ud.ah_num, index;
     struct ib_uverbs_global_route grh;
+    uint8_t sgid[16];
+    bool routed = true;
     struct region *r;
     int device;
 
@@ -201,15 +202,15 @@ static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_s
             return answer;
         }
         grh = q->r->ah[ah].attr.grh;
-        sgid_index = grh.sgid_index;
+        memcpy(sgid, q->r->ah[ah].sgid, sizeof(sgid));
     } else { /* a provider older than rdma-core 39 puts the address into the request */
         memcpy(grh.dgid, w->wr.wr.ud.av.grh.dgid.raw, 16);
         grh.traffic_class = w->wr.wr.ud.av.grh.traffic_class;
-        sgid_index = w->wr.wr.ud.av.grh.sgid_index;
+        routed = nic_gid(q->r, q->qp->device, w->wr.wr.ud.av.grh.sgid_index, sgid);
     }
-    if (q->length > RXE_UD_MTU || sgid_index >= DEVICE_GIDS) /* never leaves the NIC, and nobody is told */
+    if (q->length > RXE_UD_MTU || !routed) /* never leaves the NIC, and nobody is told */
         return answer;
-    q->sgid = d->gid[sgid_index];
+    q->sgid = sgid;
     q->dgid = grh.dgid;
     q->traffic_class = grh.traffic_class;
     q->qkey = w->wr.wr.ud.remote_qkey;
@@ -217,7 +218,7 @@ static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_s
         multicast(q);
         return answer;
     }
-    device = device_by_gid(grh.dgid);
+    device = nic_by_gid(q->r, grh.dgid);
     r = device < 0 ? NULL : find_peer(q->qp, device, w->wr.wr.ud.remote_qpn, &index);
     if (r && deliver(r, index, q).status == WC_LOC_PROT_ERR)
         answer.status = WC_LOC_PROT_ERR;
@@ -234,7 +235,7 @@ static struct rxe_answer send_connected(struct rxe_request *q, struct rxe_loose_
 
     if (qp->dest_device != NONE)
         r = find_peer(qp, (int)qp->dest_device, qp->attr.dest_qp_num, &index);
-    q->sgid = device_at((int)qp->device)->gid[qp->attr.dest.sgid_index % DEVICE_GIDS];
+    q->sgid = qp->sgid;
     q->dgid = qp->attr.dest.dgid;
     if (r)
         answer = deliver(r, index, q);

@@ -288,6 +288,7 @@ const struct device_model rxe_model = {
     .create_qp = create_qp,
     .destroy_qp = destroy_qp,
     .modify_qp = rxe_modify_qp,
+    .break_qp = rxe_break_qp,
     .query_qp = rxe_query_qp,
     .create_srq = create_srq,
     .modify_srq = modify_srq,

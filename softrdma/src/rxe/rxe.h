@@ -62,15 +62,6 @@ enum rxe_status { /* ibv_wc_status, and two that never reach a completion */
 enum { WC_OP_RECV = 128, WC_OP_RECV_RDMA_WITH_IMM = 129 };
 enum { WC_FLAG_GRH = 1, WC_FLAG_WITH_IMM = 2, WC_FLAG_WITH_INV = 8 };
 
-enum {
-    ASYNC_CQ_ERR = 0,
-    ASYNC_QP_REQ_ERR = 2,
-    ASYNC_QP_ACCESS_ERR = 3,
-    ASYNC_SQ_DRAINED = 5,
-    ASYNC_SRQ_LIMIT = 15,
-    ASYNC_LAST_WQE = 16
-};
-
 #define ACCESS_FLUSH_GLOBAL (1u << 8)
 #define ACCESS_FLUSH_PERSISTENT (1u << 9)
 
@@ -184,6 +175,7 @@ void rxe_flush_sends(struct region *r, struct qp *qp);
 
 /* modify.c */
 int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
+void rxe_break_qp(struct region *r, struct qp *qp);
 void rxe_query_qp(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_resp *out);
 /* The one place where a state changes. */
 void rxe_set_state(struct region *r, struct qp *qp, enum qp_state state);
