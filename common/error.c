@@ -45,9 +45,9 @@ done:
 }
 
 static const struct core_params verbs_error_params = {
-    "VerbsError", 3, 2, {CORE_NAME_operation, CORE_NAME_err, CORE_NAME_detail}};
+    "the error", 3, 2, {CORE_NAME_operation, CORE_NAME_err, CORE_NAME_detail}};
 
-static int verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
+int core_verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct core_state *state = core_state_of(Py_TYPE(self));
     PyObject *values[3];
@@ -84,30 +84,16 @@ static PyObject *verbs_error_reduce(PyObject *self, PyObject *ignored)
     return result;
 }
 
-static PyGetSetDef verbs_error_getset[] = {
+PyGetSetDef core_verbs_error_getset[] = {
     {"operation", verbs_error_operation, NULL, "The C function that failed, or the method where none was called.",
      "_operation"},
     {"detail", verbs_error_operation, NULL, "The cause, where more is known than errno says; else None.", "_detail"},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyMethodDef verbs_error_methods[] = {
+PyMethodDef core_verbs_error_methods[] = {
     {"__reduce__", verbs_error_reduce, METH_NOARGS, "How the error is pickled and copied."},
     {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot verbs_error_slots[] = {
-    {Py_tp_doc, "VerbsError(operation, err, detail=None)\n--\n\n"
-                "A verb failed. `errno` and `strerror` say how, `operation` which one, `detail` why where that is known."},
-    {Py_tp_init, verbs_error_init},
-    {Py_tp_getset, verbs_error_getset},
-    {Py_tp_methods, verbs_error_methods},
-    {0, NULL},
-};
-
-const PyType_Spec core_verbs_error_spec = {
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = verbs_error_slots,
 };
 
 /* ---- UnsupportedError, RangeError ---------------------------------------------------------------------------- */
@@ -115,7 +101,7 @@ const PyType_Spec core_verbs_error_spec = {
 static PyType_Slot unsupported_error_slots[] = {
     {Py_tp_doc, "UnsupportedError(operation, err, detail=None)\n--\n\n"
                 "The installed library or its provider lacks a function; `errno` is EOPNOTSUPP."},
-    {Py_tp_init, verbs_error_init},
+    {Py_tp_init, core_verbs_error_init},
     {0, NULL},
 };
 
@@ -252,10 +238,11 @@ PyObject *core_raise_format(struct core_state *state, int err, const char *opera
     return NULL;
 }
 
-PyObject *core_raise_unsupported(struct core_state *state, const char *operation, const char *since)
+PyObject *core_raise_unsupported(struct core_state *state, const char *library, const char *operation,
+                                 const char *since)
 {
     PyObject *detail =
-        PyUnicode_FromFormat("the installed libibverbs has no such function; rdma-core %s brings it", since);
+        PyUnicode_FromFormat("the installed %s has no such function; rdma-core %s brings it", library, since);
 
     if (!detail)
         return NULL;

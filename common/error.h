@@ -2,7 +2,7 @@
 /*
  * The exceptions of a module, and the one place that raises for a failed verb.
  *
- * VerbsError(operation, err, detail) is an OSError; UnsupportedError one of its kind and a RuntimeError; RangeError
+ * VerbsError(operation, err, detail), which the module names, is an OSError; UnsupportedError one of its kind and a RuntimeError; RangeError
  * an OverflowError and a ValueError; CompletionError(wc) a VerbsError. All of this needs the GIL.
  */
 #ifndef CORE_ERROR_H
@@ -13,10 +13,21 @@
 
 #include "state.h"
 
-extern const PyType_Spec core_verbs_error_spec;
 extern const PyType_Spec core_unsupported_error_spec;
 extern const PyType_Spec core_range_error_spec;
 extern const PyType_Spec core_completion_error_spec;
+
+/* What the module's own class for failed verbs, which goes by its name, is made of. */
+int core_verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs);
+extern PyGetSetDef core_verbs_error_getset[];
+extern PyMethodDef core_verbs_error_methods[];
+
+#define CORE_VERBS_ERROR_DOC                                                                                           \
+    "(operation, err, detail=None)\n--\n\n"                                                                            \
+    "A verb failed. `errno` and `strerror` say how, `operation` which one, `detail` why where that is known."
+#define CORE_VERBS_ERROR_SLOTS                                                                                         \
+    {Py_tp_init, core_verbs_error_init}, {Py_tp_getset, core_verbs_error_getset},                                      \
+        {Py_tp_methods, core_verbs_error_methods}
 
 /*
  * Raises VerbsError for `operation` ("ibv_reg_mr", or "PD.reg_mr" where no verb was called) with a positive errno
@@ -29,8 +40,12 @@ PyObject *core_raise_format(struct core_state *state, int err, const char *opera
 PyObject *core_raise_format_v(struct core_state *state, int err, const char *operation, const char *format,
                               va_list values);
 
-/* Raises UnsupportedError for a function that the installed library lacks; `since` is the release that has it. */
-PyObject *core_raise_unsupported(struct core_state *state, const char *operation, const char *since);
+/*
+ * Raises UnsupportedError for a function that the installed library ("libibverbs") lacks; `since` is the rdma-core
+ * release that has it.
+ */
+PyObject *core_raise_unsupported(struct core_state *state, const char *library, const char *operation,
+                                 const char *since);
 
 /* Raises RangeError for a value that its field does not hold. Always returns NULL. */
 PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, int64_t least, uint64_t most);

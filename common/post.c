@@ -13,11 +13,8 @@
 #include "sge.h"
 #include "verbs.h"
 
-/* What fits on the stack: 4 KiB of requests and 2 KiB of entries. */
-union stack_wrs {
-    struct ibv_send_wr send[32];
-    struct ibv_recv_wr recv[128];
-};
+/* What fits on the stack: 4 KiB of requests (32 sends, 128 receives) and 2 KiB of entries. */
+#define STACK_WR_BYTES 4096
 #define STACK_SGES 128
 
 /* ---- the requests of a call ----------------------------------------------------------------------------------------- */
@@ -80,8 +77,8 @@ static int raise_wrong_type(struct core_state *state, PyObject *item, const char
     return -1;
 }
 
-static int raise_fault(struct core_state *state, enum wr_fault fault, const struct wr_limits *limits, uint32_t opcode,
-                       const struct ibv_sge *sge, Py_ssize_t num_sge, Py_ssize_t index)
+int core_raise_fault(struct core_state *state, enum wr_fault fault, const struct wr_limits *limits, uint32_t opcode,
+                     const struct ibv_sge *sge, uint32_t num_sge, Py_ssize_t index)
 {
     switch (fault) {
     case WR_BAD_OPCODE:
@@ -102,14 +99,13 @@ static int raise_fault(struct core_state *state, enum wr_fault fault, const stru
         break;
     case WR_INLINE_TOO_LONG:
         core_raise_range_format(state, "request %zd: %llu bytes inline are more than the queue's max_inline_data=%u",
-                                index, (unsigned long long)wr_total_length(sge, (uint32_t)num_sge),
+                                index, (unsigned long long)wr_total_length(sge, num_sge),
                                 limits->max_inline_data);
         break;
     default:
-        core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the queue's max_send_sge=%u",
+        core_raise_range_format(state, "request %zd: sg_list has %u entries, more than the queue's max_send_sge=%u",
                                 index, num_sge, limits->max_send_sge);
     }
-    core_error_set_index(state, index, 0);
     return -1;
 }
 
@@ -119,21 +115,58 @@ static int raise_refused(struct core_object *self, int err, const struct post_qu
     char text[160] = "";
 
     queue->explain(self, err, text, sizeof text);
-    if (posted >= 0)
+    if (queue->whole)
+        core_raise_format(self->state, err, queue->verb, "none of %zd requests was taken%s", count, text);
+    else if (posted >= 0)
         core_raise_format(self->state, err, queue->verb, "request %zd of %zd was refused%s", posted, count, text);
     else
         core_raise_format(self->state, err, queue->verb,
                           "the provider does not say which of %zd requests it refused%s", count, text);
-    core_error_set_index(self->state, posted, posted);
+    if (queue->whole) /* which one it was is not told, unless there is just one */
+        core_error_set_index(self->state, count == 1 ? 0 : -1, 0);
+    else
+        core_error_set_index(self->state, posted, posted);
     return -1;
 }
 
-/* ---- the sources: from requests to a chain ----------------------------------------------------------------------------- */
+/* ---- the forms: from a request to its place in a chain ---------------------------------------------------------------- */
 
-/* The list of a request of either kind. */
-static PyObject *send_list(PyObject *item)
+PyObject *core_send_list(PyObject *item)
 {
     return ((struct core_send_wr *)item)->sg_list;
+}
+
+int core_send_ah(struct core_object *self, PyObject *item, Py_ssize_t index, struct ibv_ah **ret_ah)
+{
+    PyObject *ah = ((struct core_send_wr *)item)->ah;
+
+    *ret_ah = NULL;
+    if (!ah)
+        return 0;
+    if (((struct core_object *)ah)->open_in != core_generation) {
+        core_raise_method(self, EBADF, "post_send", "request %zd: its ah is %R", index, ah);
+        return -1;
+    }
+    *ret_ah = core_ah_handle(ah);
+    return 0;
+}
+
+static int put_send(struct core_object *self, const struct wr_limits *limits, PyObject *item, Py_ssize_t index,
+                    struct ibv_sge *sge, uint32_t num_sge, void *place)
+{
+    const struct wr_send *fields = &((struct core_send_wr *)item)->fields;
+    struct ibv_send_wr *wr = place;
+    enum wr_fault fault;
+    struct ibv_ah *ah;
+
+    if (core_send_ah(self, item, index, &ah) < 0)
+        return -1;
+    fault = wr_fill_send(wr, fields, limits, sge, num_sge, ah);
+    if (fault != WR_OK)
+        return core_raise_fault(self->state, fault, limits, fields->opcode, sge, num_sge, index);
+    if (index)
+        wr[-1].next = wr;
+    return 0;
 }
 
 static PyObject *recv_list(PyObject *item)
@@ -141,69 +174,21 @@ static PyObject *recv_list(PyObject *item)
     return ((struct core_recv_wr *)item)->sg_list;
 }
 
-/* Fills `chain` from the requests. Returns 0, or -1 with an exception. */
-static int fill_send(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
-                     void *chain, struct ibv_sge *sge, const char *method)
+static int put_recv(struct core_object *self, const struct wr_limits *limits, PyObject *item, Py_ssize_t index,
+                    struct ibv_sge *sge, uint32_t num_sge, void *place)
 {
-    struct core_state *state = self->state;
-    struct ibv_send_wr *wr = chain;
+    struct ibv_recv_wr *wr = place;
 
-    for (Py_ssize_t i = 0; i < requests->count; i++) {
-        struct core_send_wr *item = (struct core_send_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(self, item->sg_list, sge, method, i);
-        struct ibv_ah *ah = NULL;
-        enum wr_fault fault;
-
-        if (num_sge < 0) {
-            core_error_set_index(state, i, 0);
-            return -1;
-        }
-        if (item->ah) {
-            if (((struct core_object *)item->ah)->open_in != core_generation) {
-                core_raise_method(self, EBADF, method, "request %zd: its ah is %R", i, item->ah);
-                core_error_set_index(state, i, 0);
-                return -1;
-            }
-            ah = core_ah_handle(item->ah);
-        }
-
-        fault = wr_fill_send(&wr[i], &item->fields, limits, sge, (uint32_t)num_sge, ah);
-        if (fault != WR_OK)
-            return raise_fault(state, fault, limits, item->fields.opcode, sge, num_sge, i);
-        if (i)
-            wr[i - 1].next = &wr[i];
-        sge += num_sge;
+    if (wr_fill_recv(wr, ((struct core_recv_wr *)item)->wr_id, limits->max_recv_sge, sge, num_sge) != WR_OK) {
+        core_raise_range_format(self->state, "request %zd: sg_list has %u entries, more than the %u that the queue takes",
+                                index, num_sge, limits->max_recv_sge);
+        return -1;
     }
+    if (index)
+        wr[-1].next = wr;
     return 0;
 }
 
-static int fill_recv(struct core_object *self, const struct wr_limits *limits, const struct requests *requests,
-                     void *chain, struct ibv_sge *sge, const char *method)
-{
-    struct core_state *state = self->state;
-    struct ibv_recv_wr *wr = chain;
-
-    for (Py_ssize_t i = 0; i < requests->count; i++) {
-        struct core_recv_wr *item = (struct core_recv_wr *)requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(self, item->sg_list, sge, method, i);
-
-        if (num_sge >= 0 && wr_fill_recv(&wr[i], item->wr_id, limits->max_recv_sge, sge, (uint32_t)num_sge) != WR_OK) {
-            core_raise_range_format(state, "request %zd: sg_list has %zd entries, more than the %u that the queue takes",
-                                    i, num_sge, limits->max_recv_sge);
-            num_sge = -1;
-        }
-        if (num_sge < 0) {
-            core_error_set_index(state, i, 0);
-            return -1;
-        }
-        if (i)
-            wr[i - 1].next = &wr[i];
-        sge += num_sge;
-    }
-    return 0;
-}
-
-/* Whether a chain of sends names nothing that another thread could take away if it had the GIL. */
 static bool sends_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count)
 {
     const struct ibv_send_wr *wr = chain;
@@ -224,75 +209,82 @@ static bool receives_are_self_contained(const struct wr_limits *limits, const vo
     return true;
 }
 
-/* What differs between the two directions. */
-struct direction {
-    enum core_type class;
-    const char *what; /* of the class, for messages */
-    size_t wr_size;
-    PyObject *(*list)(PyObject *item);
-    int (*fill)(struct core_object *self, const struct wr_limits *limits, const struct requests *requests, void *chain,
-                struct ibv_sge *sge, const char *method);
-    bool (*self_contained)(const struct wr_limits *limits, const void *chain, Py_ssize_t count);
+const struct post_form post_sends = {
+    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), core_send_list, put_send, sends_are_self_contained,
+};
+const struct post_form post_receives = {
+    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), recv_list, put_recv, receives_are_self_contained,
 };
 
-static const struct direction sends = {
-    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), send_list, fill_send, sends_are_self_contained,
-};
-static const struct direction receives = {
-    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), recv_list, fill_recv, receives_are_self_contained,
-};
+/* The source: fills `chain` from the requests. Returns 0, or -1 with an exception. */
+static int fill(struct core_object *self, const struct post_queue *queue, const struct wr_limits *limits,
+                const struct requests *requests, char *chain, struct ibv_sge *sge)
+{
+    const struct post_form *form = queue->form;
+
+    for (Py_ssize_t i = 0; i < requests->count; i++, chain += form->wr_size) {
+        PyObject *item = requests_get(requests, i);
+        Py_ssize_t num_sge = core_sge_copy_list(self, form->list(item), sge, queue->method, i);
+
+        if (num_sge < 0 || form->put(self, limits, item, i, sge, (uint32_t)num_sge, chain) < 0) {
+            core_error_set_index(self->state, i, 0);
+            return -1;
+        }
+        sge += num_sge;
+    }
+    return 0;
+}
 
 /* ---- the way to the library ---------------------------------------------------------------------------------------------- */
 
 /* How many entries all requests have; -1 with an exception for one that is no request. */
-static Py_ssize_t count_sges(struct core_state *state, const struct direction *direction,
-                             const struct requests *requests)
+static Py_ssize_t count_sges(struct core_state *state, const struct post_form *form, const struct requests *requests)
 {
     Py_ssize_t total = 0;
 
     for (Py_ssize_t i = 0; i < requests->count; i++) {
         PyObject *item = requests_get(requests, i);
-        if (!core_is(state, item, direction->class))
-            return raise_wrong_type(state, item, direction->what, i);
-        total += core_sg_list_size(direction->list(item));
+        if (!core_is(state, item, form->class))
+            return raise_wrong_type(state, item, form->what, i);
+        total += core_sg_list_size(form->list(item));
     }
     return total;
 }
 
 /* The submitter. Returns 0 or an errno; `ret_posted` is how many went, -1 where the provider does not say. */
-static int submit(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
-                  char *chain, Py_ssize_t count, Py_ssize_t *ret_posted)
+static int submit(struct core_object *self, const struct post_queue *queue, char *chain, Py_ssize_t count,
+                  Py_ssize_t *ret_posted)
 {
+    Py_ssize_t size = (Py_ssize_t)queue->form->wr_size;
     void *bad_wr = NULL;
     int err;
 
     errno = 0;
-    err = verbs_errno(queue->submit(self->handle, chain, &bad_wr));
+    err = verbs_errno(queue->submit(self, chain, count, &bad_wr));
     if (err) {
-        char *bad = bad_wr, *end = chain + (size_t)count * direction->wr_size;
-        *ret_posted = bad >= chain && bad < end ? (bad - chain) / (Py_ssize_t)direction->wr_size : -1;
+        char *bad = bad_wr;
+        *ret_posted = bad >= chain && bad < chain + count * size ? (bad - chain) / size : -1;
     }
     return err;
 }
 
-static int fill_and_submit(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
-                           const struct wr_limits *limits, const struct requests *requests, char *chain,
-                           struct ibv_sge *sge)
+static int fill_and_submit(struct core_object *self, const struct post_queue *queue, const struct wr_limits *limits,
+                           const struct requests *requests, char *chain, struct ibv_sge *sge)
 {
     Py_ssize_t posted = -1;
     int err;
 
-    if (direction->fill(self, limits, requests, chain, sge, queue->method) < 0)
+    if (fill(self, queue, limits, requests, chain, sge) < 0)
         return -1;
-    if (requests->count > POST_LONG && direction->self_contained(limits, chain, requests->count)) {
+    if (requests->count > POST_LONG && queue->form->self_contained(limits, chain, requests->count)) {
         if (core_enter(self, queue->method) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS
-        err = submit(self, queue, direction, chain, requests->count, &posted);
+        err = submit(self, queue, chain, requests->count, &posted);
         Py_END_ALLOW_THREADS
         core_exit(self);
     } else {
-        err = submit(self, queue, direction, chain, requests->count, &posted);
+        err = submit(self, queue, chain, requests->count, &posted);
     }
     return err ? raise_refused(self, err, queue, posted, requests->count) : 0;
 }
@@ -310,17 +302,17 @@ static char *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, str
     return block;
 }
 
-static int post(struct core_object *self, const struct post_queue *queue, const struct direction *direction,
-                const struct wr_limits *limits, PyObject *wrs)
+int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct post_queue *queue)
 {
-    union stack_wrs stack_wr;
+    const struct post_form *form = queue->form;
+    _Alignas(16) char stack_wr[STACK_WR_BYTES];
     struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
-    char *chain = (char *)&stack_wr;
     struct requests requests;
+    char *chain = stack_wr;
     Py_ssize_t sges;
     int result = -1;
 
-    if (requests_open(&requests, wrs, self->state->types[direction->class]) < 0)
+    if (requests_open(&requests, wrs, self->state->types[form->class]) < 0)
         return -1;
     if (self->open_in != core_generation) { /* asked after the iterable was read, which may have closed it */
         core_raise_closed(self, queue->method);
@@ -330,30 +322,18 @@ static int post(struct core_object *self, const struct post_queue *queue, const 
         result = 0;
         goto done;
     }
-    sges = count_sges(self->state, direction, &requests);
+    sges = count_sges(self->state, form, &requests);
     if (sges < 0)
         goto done;
-    if ((size_t)requests.count > sizeof stack_wr / direction->wr_size || sges > STACK_SGES) {
-        chain = allocate_chain(direction->wr_size, requests.count, sges, &sge);
+    if ((size_t)requests.count > sizeof stack_wr / form->wr_size || sges > STACK_SGES) {
+        chain = allocate_chain(form->wr_size, requests.count, sges, &sge);
         if (!chain)
             goto done;
     }
-    result = fill_and_submit(self, queue, direction, limits, &requests, chain, sge);
-    if (chain != (char *)&stack_wr)
+    result = fill_and_submit(self, queue, limits, &requests, chain, sge);
+    if (chain != stack_wr)
         free(chain);
 done:
     requests_close(&requests);
     return result;
-}
-
-int core_post_send(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
-                   const struct post_queue *queue)
-{
-    return post(self, queue, &sends, limits, wrs);
-}
-
-int core_post_recv(struct core_object *self, const struct wr_limits *limits, PyObject *wrs,
-                   const struct post_queue *queue)
-{
-    return post(self, queue, &receives, limits, wrs);
 }

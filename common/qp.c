@@ -297,51 +297,53 @@ static void explain(struct core_object *self, uint32_t depth, const char *queue,
                  core_qp_state_name(qp->state));
 }
 
-static void explain_send(struct core_object *self, int err, char *text, size_t size)
+void core_qp_explain_send(struct core_object *self, int err, char *text, size_t size)
 {
     explain(self, ((struct core_qp *)self)->limits.max_send_wr, "send", "max_send_wr", err, text, size);
 }
 
-static void explain_recv(struct core_object *self, int err, char *text, size_t size)
+void core_qp_explain_recv(struct core_object *self, int err, char *text, size_t size)
 {
     explain(self, ((struct core_qp *)self)->limits.max_recv_wr, "receive", "max_recv_wr", err, text, size);
 }
 
-static int submit_send(void *qp, void *chain, void **ret_bad_wr)
+static int submit_send(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr)
 {
     struct ibv_send_wr *bad_wr = NULL;
-    int err = ibv_post_send(qp, chain, &bad_wr);
+    int err = ibv_post_send(self->handle, chain, &bad_wr);
 
+    (void)count;
     *ret_bad_wr = bad_wr;
     return err;
 }
 
-static int submit_recv(void *qp, void *chain, void **ret_bad_wr)
+int core_qp_submit_recv(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr)
 {
     struct ibv_recv_wr *bad_wr = NULL;
-    int err = ibv_post_recv(qp, chain, &bad_wr);
+    int err = ibv_post_recv(self->handle, chain, &bad_wr);
 
+    (void)count;
     *ret_bad_wr = bad_wr;
     return err;
 }
 
 static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_NAME_wrs}};
 static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_queue send_queue = {"post_send", "ibv_post_send", submit_send, explain_send};
-static const struct post_queue recv_queue = {"post_recv", "ibv_post_recv", submit_recv, explain_recv};
 
-PyObject *core_qp_method_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *core_qp_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                            const struct post_queue *queue)
 {
     struct core_qp *self = (struct core_qp *)op;
     PyObject *wrs;
 
     if (core_parse(self->base.state, &post_send_params, args, nargs, kwnames, &wrs) < 0 ||
-        core_post_send(&self->base, &self->limits, wrs, &send_queue) < 0)
+        core_post(&self->base, &self->limits, wrs, queue) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
 
-PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *core_qp_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                            const struct post_queue *queue)
 {
     struct core_qp *self = (struct core_qp *)op;
     PyObject *wrs;
@@ -352,9 +354,23 @@ PyObject *core_qp_method_post_recv(PyObject *op, PyObject *const *args, Py_ssize
         return NULL;
     if (self->srq)
         return core_raise_method(&self->base, EINVAL, "post_recv", "this QP receives from its SRQ: post there");
-    if (core_post_recv(&self->base, &self->limits, wrs, &recv_queue) < 0)
+    if (core_post(&self->base, &self->limits, wrs, queue) < 0)
         return NULL;
     Py_RETURN_NONE;
+}
+
+static const struct post_queue send_queue = {"post_send", "ibv_post_send", &post_sends, false, submit_send, core_qp_explain_send};
+static const struct post_queue recv_queue = {"post_recv",     "ibv_post_recv",     &post_receives,
+                                             false,           core_qp_submit_recv, core_qp_explain_recv};
+
+PyObject *core_qp_method_post_send(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_qp_post_send(self, args, nargs, kwnames, &send_queue);
+}
+
+PyObject *core_qp_method_post_recv(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_qp_post_recv(self, args, nargs, kwnames, &recv_queue);
 }
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ enum core_name {
         CORE_NAME_COUNT
 };
 
-/* The classes that code in common/ asks for; a module may add none of its own here. */
+/* The classes that code in common/ asks for; those that only one module has are numbered by it, from CORE_TYPE_OWN on. */
 enum core_type {
     CORE_TYPE_AH,
     CORE_TYPE_AH_ATTR,
@@ -59,7 +59,8 @@ enum core_type {
     CORE_TYPE_UNSUPPORTED_ERROR,
     CORE_TYPE_VERBS_ERROR,
     CORE_TYPE_WC,
-    CORE_TYPE_COUNT
+    CORE_TYPE_OWN,
+    CORE_TYPE_COUNT = CORE_TYPE_OWN + 12
 };
 
 struct core_state {
@@ -69,7 +70,7 @@ struct core_state {
 
 /* One class of a module: which of the above it is, the name it goes by, and what it derives from. */
 struct core_class {
-    enum core_type type;
+    int type; /* a core_type, or one of the module's own */
     const char *name; /* "ibverbs.Gid"; must live for ever */
     const PyType_Spec *spec;
     int base;            /* a core_type, or -1 */

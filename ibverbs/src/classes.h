@@ -9,6 +9,7 @@ extern const PyType_Spec ibverbs_ah_attr_spec;
 extern const PyType_Spec ibverbs_ah_spec;
 extern const PyType_Spec ibverbs_context_spec;
 extern const PyType_Spec ibverbs_cq_spec;
+extern const PyType_Spec ibverbs_error_spec;
 extern const PyType_Spec ibverbs_mr_spec;
 extern const PyType_Spec ibverbs_pd_spec;
 extern const PyType_Spec ibverbs_qp_init_attr_spec;

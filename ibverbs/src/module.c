@@ -24,7 +24,7 @@
 
 /* A base comes before what derives from it. */
 static const struct core_class classes[] = {
-    {CORE_TYPE_VERBS_ERROR, "ibverbs.VerbsError", &core_verbs_error_spec, NO_BASE, {&PyExc_OSError}},
+    {CORE_TYPE_VERBS_ERROR, "ibverbs.VerbsError", &ibverbs_error_spec, NO_BASE, {&PyExc_OSError}},
     {CORE_TYPE_UNSUPPORTED_ERROR, "ibverbs.UnsupportedError", &core_unsupported_error_spec, CORE_TYPE_VERBS_ERROR,
      {&PyExc_RuntimeError}},
     {CORE_TYPE_RANGE_ERROR, "ibverbs.RangeError", &core_range_error_spec, NO_BASE,

@@ -141,17 +141,19 @@ static void explain_recv(struct core_object *self, int err, char *text, size_t s
         snprintf(text, size, ": the queue is full; it was granted max_wr=%u", ((struct srq *)self)->limits.max_recv_wr);
 }
 
-static int submit_recv(void *srq, void *chain, void **ret_bad_wr)
+static int submit_recv(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr)
 {
     struct ibv_recv_wr *bad_wr = NULL;
-    int err = ibv_post_srq_recv(srq, chain, &bad_wr);
+    int err = ibv_post_srq_recv(self->handle, chain, &bad_wr);
 
+    (void)count;
     *ret_bad_wr = bad_wr;
     return err;
 }
 
 static const struct core_params post_recv_params = {"SRQ.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_queue recv_queue = {"post_recv", "ibv_post_srq_recv", submit_recv, explain_recv};
+static const struct post_queue recv_queue = {"post_recv",     "ibv_post_srq_recv", &post_receives,
+                                             false,           submit_recv,         explain_recv};
 
 static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -159,7 +161,7 @@ static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t n
     PyObject *wrs;
 
     if (core_parse(self->base.state, &post_recv_params, args, nargs, kwnames, &wrs) < 0 ||
-        core_post_recv(&self->base, &self->limits, wrs, &recv_queue) < 0)
+        core_post(&self->base, &self->limits, wrs, &recv_queue) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
