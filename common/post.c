@@ -109,7 +109,7 @@ int core_raise_fault(struct core_state *state, enum wr_fault fault, const struct
     return -1;
 }
 
-static int raise_refused(struct core_object *self, int err, const struct post_queue *queue, Py_ssize_t posted,
+static int raise_refused(struct core_object *self, int err, const struct core_post_queue *queue, Py_ssize_t posted,
                          Py_ssize_t count)
 {
     char text[160] = "";
@@ -209,18 +209,18 @@ static bool receives_are_self_contained(const struct wr_limits *limits, const vo
     return true;
 }
 
-const struct post_form post_sends = {
+const struct core_post_form core_post_sends = {
     CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), core_send_list, put_send, sends_are_self_contained,
 };
-const struct post_form post_receives = {
+const struct core_post_form core_post_receives = {
     CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), recv_list, put_recv, receives_are_self_contained,
 };
 
 /* The source: fills `chain` from the requests. Returns 0, or -1 with an exception. */
-static int fill(struct core_object *self, const struct post_queue *queue, const struct wr_limits *limits,
+static int fill(struct core_object *self, const struct core_post_queue *queue, const struct wr_limits *limits,
                 const struct requests *requests, char *chain, struct ibv_sge *sge)
 {
-    const struct post_form *form = queue->form;
+    const struct core_post_form *form = queue->form;
 
     for (Py_ssize_t i = 0; i < requests->count; i++, chain += form->wr_size) {
         PyObject *item = requests_get(requests, i);
@@ -238,7 +238,7 @@ static int fill(struct core_object *self, const struct post_queue *queue, const 
 /* ---- the way to the library ---------------------------------------------------------------------------------------------- */
 
 /* How many entries all requests have; -1 with an exception for one that is no request. */
-static Py_ssize_t count_sges(struct core_state *state, const struct post_form *form, const struct requests *requests)
+static Py_ssize_t count_sges(struct core_state *state, const struct core_post_form *form, const struct requests *requests)
 {
     Py_ssize_t total = 0;
 
@@ -252,7 +252,7 @@ static Py_ssize_t count_sges(struct core_state *state, const struct post_form *f
 }
 
 /* The submitter. Returns 0 or an errno; `ret_posted` is how many went, -1 where the provider does not say. */
-static int submit(struct core_object *self, const struct post_queue *queue, char *chain, Py_ssize_t count,
+static int submit(struct core_object *self, const struct core_post_queue *queue, char *chain, Py_ssize_t count,
                   Py_ssize_t *ret_posted)
 {
     Py_ssize_t size = (Py_ssize_t)queue->form->wr_size;
@@ -268,7 +268,7 @@ static int submit(struct core_object *self, const struct post_queue *queue, char
     return err;
 }
 
-static int fill_and_submit(struct core_object *self, const struct post_queue *queue, const struct wr_limits *limits,
+static int fill_and_submit(struct core_object *self, const struct core_post_queue *queue, const struct wr_limits *limits,
                            const struct requests *requests, char *chain, struct ibv_sge *sge)
 {
     Py_ssize_t posted = -1;
@@ -276,7 +276,7 @@ static int fill_and_submit(struct core_object *self, const struct post_queue *qu
 
     if (fill(self, queue, limits, requests, chain, sge) < 0)
         return -1;
-    if (requests->count > POST_LONG && queue->form->self_contained(limits, chain, requests->count)) {
+    if (requests->count > CORE_POST_LONG && queue->form->self_contained(limits, chain, requests->count)) {
         if (core_enter(self, queue->method) < 0)
             return -1;
         Py_BEGIN_ALLOW_THREADS
@@ -302,9 +302,9 @@ static char *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, str
     return block;
 }
 
-int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct post_queue *queue)
+int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct core_post_queue *queue)
 {
-    const struct post_form *form = queue->form;
+    const struct core_post_form *form = queue->form;
     _Alignas(16) char stack_wr[STACK_WR_BYTES];
     struct ibv_sge stack_sge[STACK_SGES], *sge = stack_sge;
     struct requests requests;

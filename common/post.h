@@ -5,7 +5,7 @@
  * written to, so the same one may stand several times in a call.
  *
  * Everything is checked before anything is posted. From the first look at a request to the library's return no code
- * of the caller's runs. The GIL is kept, but for batches longer than POST_LONG to a connected queue with nothing inline.
+ * of the caller's runs. The GIL is kept, but for batches longer than CORE_POST_LONG to a connected queue with nothing inline.
  */
 #ifndef CORE_POST_H
 #define CORE_POST_H
@@ -15,13 +15,13 @@
 #include "object.h"
 #include "wr.h"
 
-#define POST_LONG 256
+#define CORE_POST_LONG 256
 
 /*
  * One kind of request: its class, and the C structure that it becomes a chain of. `put` writes a request to its place
  * in the chain, checked; its entries are at `sge` already. Returns 0, or -1 with an exception, which need not say where.
  */
-struct post_form {
+struct core_post_form {
     enum core_type class;
     const char *what; /* of the class, for messages: "a SendWR" */
     size_t wr_size;
@@ -33,13 +33,13 @@ struct post_form {
 };
 
 /* Those of ibv_post_send and ibv_post_recv. */
-extern const struct post_form post_sends, post_receives;
+extern const struct core_post_form core_post_sends, core_post_receives;
 
 /* A queue that requests go to: how they reach the library, and what to say when they do not. */
-struct post_queue {
+struct core_post_queue {
     const char *method; /* what the program calls: "post_send" */
     const char *verb;   /* what that calls: "ibv_post_send" */
-    const struct post_form *form;
+    const struct core_post_form *form;
     bool whole; /* the verb takes all of a call or nothing */
     /* Hands over a chain; returns what the verb does. Perhaps without the GIL. */
     int (*submit)(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr);
@@ -51,7 +51,7 @@ struct post_queue {
  * Posts `wrs`, one request or an iterable of them, to a queue that was granted `limits`. Returns 0; or -1 with an
  * exception that carries `index` (the request it is about) and `posted` (how many went before it).
  */
-int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct post_queue *queue);
+int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct core_post_queue *queue);
 
 /* ---- for a module's own form of sends ------------------------------------------------------------------------------- */
 

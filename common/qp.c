@@ -331,7 +331,7 @@ static const struct core_params post_send_params = {"QP.post_send", 1, 1, {CORE_
 static const struct core_params post_recv_params = {"QP.post_recv", 1, 1, {CORE_NAME_wrs}};
 
 PyObject *core_qp_post_send(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                            const struct post_queue *queue)
+                            const struct core_post_queue *queue)
 {
     struct core_qp *self = (struct core_qp *)op;
     PyObject *wrs;
@@ -343,7 +343,7 @@ PyObject *core_qp_post_send(PyObject *op, PyObject *const *args, Py_ssize_t narg
 }
 
 PyObject *core_qp_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                            const struct post_queue *queue)
+                            const struct core_post_queue *queue)
 {
     struct core_qp *self = (struct core_qp *)op;
     PyObject *wrs;
@@ -359,8 +359,8 @@ PyObject *core_qp_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t narg
     Py_RETURN_NONE;
 }
 
-static const struct post_queue send_queue = {"post_send", "ibv_post_send", &post_sends, false, submit_send, core_qp_explain_send};
-static const struct post_queue recv_queue = {"post_recv",     "ibv_post_recv",     &post_receives,
+static const struct core_post_queue send_queue = {"post_send", "ibv_post_send", &core_post_sends, false, submit_send, core_qp_explain_send};
+static const struct core_post_queue recv_queue = {"post_recv",     "ibv_post_recv",     &core_post_receives,
                                              false,           core_qp_submit_recv, core_qp_explain_recv};
 
 PyObject *core_qp_method_post_send(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)

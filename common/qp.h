@@ -48,9 +48,9 @@ int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_a
 /* ---- posting: the methods, to a queue of the module's own; what its queue may be made of ---------------------------- */
 
 PyObject *core_qp_post_send(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                            const struct post_queue *queue);
+                            const struct core_post_queue *queue);
 PyObject *core_qp_post_recv(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
-                            const struct post_queue *queue);
+                            const struct core_post_queue *queue);
 int core_qp_submit_recv(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr);
 void core_qp_explain_send(struct core_object *self, int err, char *text, size_t size);
 void core_qp_explain_recv(struct core_object *self, int err, char *text, size_t size);

@@ -152,7 +152,7 @@ static int submit_recv(struct core_object *self, void *chain, Py_ssize_t count, 
 }
 
 static const struct core_params post_recv_params = {"SRQ.post_recv", 1, 1, {CORE_NAME_wrs}};
-static const struct post_queue recv_queue = {"post_recv",     "ibv_post_srq_recv", &post_receives,
+static const struct core_post_queue recv_queue = {"post_recv",     "ibv_post_srq_recv", &core_post_receives,
                                              false,           submit_recv,         explain_recv};
 
 static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
