@@ -109,9 +109,8 @@ bool core_context_limits(struct core_context *self, struct ibv_device_attr *ret_
 {
     int err;
 
-    if (self->base.open_in != core_generation)
+    if (!core_try_enter(&self->base))
         return false;
-    self->base.in_use++;
     Py_BEGIN_ALLOW_THREADS
     err = verbs.query_device(self->base.handle, ret_attr);
     Py_END_ALLOW_THREADS

@@ -162,12 +162,17 @@ int core_raise_closed(struct core_object *self, const char *method)
     return -1;
 }
 
+bool core_try_enter(struct core_object *self)
+{
+    if (self->open_in != core_generation)
+        return false;
+    self->in_use++;
+    return true;
+}
+
 int core_enter(struct core_object *self, const char *method)
 {
-    if (core_check_open(self, method) < 0)
-        return -1;
-    self->in_use++;
-    return 0;
+    return core_try_enter(self) ? 0 : core_raise_closed(self, method);
 }
 
 void core_exit(struct core_object *self)

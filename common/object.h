@@ -120,8 +120,9 @@ static inline int core_check_open(struct core_object *self, const char *method)
     return self->open_in == core_generation ? 0 : core_raise_closed(self, method);
 }
 
-/* For calls that give up the GIL: between the two, close() waits. */
+/* For calls that give up the GIL: between the two, close() waits. The first raises EBADF, the second is just false. */
 int core_enter(struct core_object *self, const char *method);
+bool core_try_enter(struct core_object *self);
 void core_exit(struct core_object *self);
 
 /* An object given as an argument `name` to a method: of this class and open, else TypeError or EBADF. Returns 0 or -1. */

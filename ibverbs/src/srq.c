@@ -48,13 +48,14 @@ static PyObject *srq_no_constructor(PyTypeObject *type, PyObject *args, PyObject
 static PyObject *raise_not_created(struct core_context *context, int err, const char *verb,
                                    const struct ibv_srq_attr *attr)
 {
-    struct ibv_device_attr limits;
     struct core_state *state = context->base.state;
+    struct ibv_device_attr limits;
+    bool known = core_context_limits(context, &limits);
 
-    if (core_context_limits(context, &limits) && attr->max_wr > (uint32_t)limits.max_srq_wr)
+    if (known && attr->max_wr > (uint32_t)limits.max_srq_wr)
         return core_raise_format(state, err, verb, "max_wr=%u is over the device's max_srq_wr=%d",
                                  attr->max_wr, limits.max_srq_wr);
-    if (core_context_limits(context, &limits) && attr->max_sge > (uint32_t)limits.max_srq_sge)
+    if (known && attr->max_sge > (uint32_t)limits.max_srq_sge)
         return core_raise_format(state, err, verb, "max_sge=%u is over the device's max_srq_sge=%d",
                                  attr->max_sge, limits.max_srq_sge);
     return core_raise_format(state, err, verb, "max_wr=%u, max_sge=%u, srq_limit=%u", attr->max_wr,
