@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "args.h"
 #include "async_event.h"
 #include "device_attr.h"
 #include "error.h"
@@ -138,12 +137,18 @@ PyObject *core_context_method_query_device(PyObject *op, PyObject *ignored)
     return core_device_attr_new(self->base.state, &attr);
 }
 
-PyObject *core_context_query_port(struct core_context *self, uint8_t port_num)
+PyObject *core_context_query_port(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                  const struct core_params *params)
 {
+    struct core_context *self = (struct core_context *)op;
     struct ibv_port_attr attr = {0};
+    uint8_t port_num = 1;
+    PyObject *value;
     int err;
 
-    if (core_enter(&self->base, "query_port") < 0)
+    if (core_parse(self->base.state, params, args, nargs, kwnames, &value) < 0 ||
+        (value && core_u8(self->base.state, value, "port_num", &port_num) < 0) ||
+        core_enter(&self->base, "query_port") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     err = verbs_query_port(self->base.handle, port_num, &attr);
@@ -154,21 +159,21 @@ PyObject *core_context_query_port(struct core_context *self, uint8_t port_num)
     return core_port_attr_new(self->base.state, &attr);
 }
 
-static const struct core_params query_gid_params = {"Context.query_gid", 2, 2, {CORE_NAME_port_num, CORE_NAME_index}};
-
-PyObject *core_context_method_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *core_context_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                 const struct core_params *params)
 {
     struct core_context *self = (struct core_context *)op;
     struct core_state *state = self->base.state;
     union ibv_gid gid = {{0}};
     PyObject *values[2];
-    uint32_t index;
-    uint8_t port_num;
+    uint8_t port_num = 1;
+    uint32_t index = 0;
     int err;
 
-    if (core_parse(state, &query_gid_params, args, nargs, kwnames, values) < 0 ||
-        core_u8(state, values[0], "port_num", &port_num) < 0 ||
-        core_count(state, values[1], "index", 0, &index) < 0 || core_enter(&self->base, "query_gid") < 0)
+    if (core_parse(state, params, args, nargs, kwnames, values) < 0 ||
+        (values[0] && core_u8(state, values[0], "port_num", &port_num) < 0) ||
+        (values[1] && core_count(state, values[1], "index", 0, &index) < 0) ||
+        core_enter(&self->base, "query_gid") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     errno = 0;

@@ -9,6 +9,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "args.h"
 #include "object.h"
 #include "table.h"
 #include "wait.h"
@@ -62,13 +63,18 @@ struct core_object *core_context_find(const struct core_context *self, uint64_t 
 /* The device's limits, for messages; false where it does not answer. Gives up the GIL. */
 bool core_context_limits(struct core_context *self, struct ibv_device_attr *ret_attr);
 
-/* A port's PortAttr. Whether a program must name the port differs from package to package. */
-PyObject *core_context_query_port(struct core_context *self, uint8_t port_num);
+/*
+ * query_port(port_num) and query_gid(port_num, index). Which of them must be given is the package's to say, in `params`;
+ * those that were not are 1 and 0.
+ */
+PyObject *core_context_query_port(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                  const struct core_params *params);
+PyObject *core_context_query_gid(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                 const struct core_params *params);
 
 /* ---- rows for the module's class ------------------------------------------------------------------------------- */
 
 PyObject *core_context_method_query_device(PyObject *self, PyObject *ignored);
-PyObject *core_context_method_query_gid(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_method_get_async_event(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_method_ack_async_event(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_context_get_name(PyObject *self, void *ignored);
@@ -80,9 +86,6 @@ PyObject *core_context_no_constructor(PyTypeObject *type, PyObject *args, PyObje
 #define CORE_CONTEXT_METHODS                                                                                           \
     {"query_device", core_context_method_query_device, METH_NOARGS,                                                    \
      "query_device($self)\n--\n\nReturn the device's limits and identity as a DeviceAttr. ibv_query_device."},         \
-        CORE_METHOD("query_gid", core_context_method_query_gid,                                                        \
-                    "query_gid($self, port_num, index)\n--\n\n"                                                        \
-                    "Return one entry of a port's GID table; all zero where it is empty. ibv_query_gid."),             \
         CORE_METHOD("get_async_event", core_context_method_get_async_event,                                            \
                     "get_async_event($self, timeout=None)\n--\n\n"                                                     \
                     "Wait for an asynchronous event and return it; None when the time is over. ibv_get_async_event."), \

@@ -2,24 +2,22 @@
 /* ibverbs.Context */
 #include "context.h"
 
-#include "args.h"
 #include "channel.h"
 #include "classes.h"
 #include "cq.h"
 #include "pd.h"
 
 static const struct core_params query_port_params = {"Context.query_port", 1, 1, {CORE_NAME_port_num}};
+static const struct core_params query_gid_params = {"Context.query_gid", 2, 2, {CORE_NAME_port_num, CORE_NAME_index}};
 
-static PyObject *context_query_port(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *context_query_port(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    struct core_context *self = (struct core_context *)op;
-    PyObject *value;
-    uint8_t port_num;
+    return core_context_query_port(self, args, nargs, kwnames, &query_port_params);
+}
 
-    if (core_parse(self->base.state, &query_port_params, args, nargs, kwnames, &value) < 0 ||
-        core_u8(self->base.state, value, "port_num", &port_num) < 0)
-        return NULL;
-    return core_context_query_port(self, port_num);
+static PyObject *context_query_gid(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_context_query_gid(self, args, nargs, kwnames, &query_gid_params);
 }
 
 static PyMethodDef context_methods[] = {
@@ -28,6 +26,9 @@ static PyMethodDef context_methods[] = {
     CORE_METHOD("query_port", context_query_port,
                 "query_port($self, port_num)\n--\n\n"
                 "Return a port's state and properties as a PortAttr; ports count from 1. ibv_query_port."),
+    CORE_METHOD("query_gid", context_query_gid,
+                "query_gid($self, port_num, index)\n--\n\n"
+                "Return one entry of a port's GID table; all zero where it is empty. ibv_query_gid."),
     CORE_ALLOC_PD_METHOD,
     CORE_CREATE_COMP_CHANNEL_METHOD,
     CORE_CREATE_CQ_METHOD,
