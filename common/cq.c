@@ -9,6 +9,7 @@
 #include "channel.h"
 #include "context.h"
 #include "error.h"
+#include "qp.h"
 #include "verbs.h"
 #include "wc.h"
 
@@ -150,11 +151,25 @@ static int reap(struct core_cq *self, uint32_t most)
     return 0;
 }
 
-/* The next completion that was reaped, as an object; NULL with MemoryError, and then it stays. */
-static PyObject *take(struct core_cq *self)
+/* A completion that failed: its queue pair gets to know, or says why. */
+static __attribute__((noinline)) PyObject *wrap_failed(struct core_cq *self, const struct ibv_wc *wc)
+{
+    PyObject *object = core_wc_new_failed(self->base.state, wc);
+
+    if (object)
+        core_qp_note_failure(core_context_of(&self->base), object);
+    return object;
+}
+
+/*
+ * The next completion that was reaped, as an object; NULL with MemoryError, and then it stays. In line, because it is
+ * most of what a poll costs.
+ */
+static inline __attribute__((always_inline)) PyObject *take(struct core_cq *self)
 {
     struct ibv_wc *wc = &self->ready[self->ready_at];
-    PyObject *object = core_wc_new(self->base.state, wc);
+    PyObject *object =
+        wc->status == IBV_WC_SUCCESS ? core_wc_new(self->base.state, wc) : wrap_failed(self, wc);
 
     if (object) {
         memset(wc, 0, sizeof *wc);

@@ -176,6 +176,8 @@ static PyObject *completion_error_reduce(PyObject *self, PyObject *ignored)
 static PyGetSetDef completion_error_getset[] = {
     {"wc", completion_error_field, NULL, "The completion.", NULL},
     {"status", completion_error_field, NULL, "Its status, a WCStatus value.", "status"},
+    {"first_error", completion_error_field, NULL, "Of a flushed request: what broke its queue pair, or None.",
+     "first_error"},
     {"vendor_err", completion_error_field, NULL, "The device's own number for the failure.", "vendor_err"},
     {NULL, NULL, NULL, NULL, NULL},
 };

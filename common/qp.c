@@ -12,6 +12,7 @@
 #include "error.h"
 #include "qp_attr.h"
 #include "verbs.h"
+#include "wc.h"
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -30,8 +31,10 @@ static void qp_release(struct core_object *self, void *handle)
 {
     struct core_context *context = core_context_of(self);
 
-    if (!handle)
+    if (!handle) {
+        Py_CLEAR(((struct core_qp *)self)->first_error);
         return;
+    }
     core_context_remove(context, core_pointer_key(handle), self);
     core_context_remove(context, core_qp_num_key(((struct core_qp *)self)->qp_num), self);
 }
@@ -248,8 +251,11 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
     if (!err && (mask & IBV_QP_PORT))
         self->port_num = attr->port_num;
     core_exit(&self->base);
-    if (!err)
+    if (!err) {
+        if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) /* it begins anew */
+            Py_CLEAR(self->first_error);
         return 0;
+    }
 
     core_qp_mask_text(mask, with, sizeof with);
     if (mask & IBV_QP_STATE)
@@ -279,6 +285,26 @@ int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_a
         return 0;
     core_raise_format(self->base.state, err, "ibv_query_qp", "QP 0x%x", self->qp_num);
     return -1;
+}
+
+/* ---- failures ---------------------------------------------------------------------------------------------------- */
+
+void core_qp_note_failure(struct core_context *context, PyObject *op)
+{
+    const struct ibv_wc *wc = &((struct core_wc *)op)->wc;
+    struct core_qp *qp = (struct core_qp *)core_context_find(context, core_qp_num_key(wc->qp_num));
+
+    if (!qp)
+        return;
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        if (!qp->first_error) {
+            Py_INCREF(op);
+            qp->first_error = op;
+        }
+    } else if (qp->first_error) {
+        Py_INCREF(qp->first_error);
+        *core_wc_first_error(op) = qp->first_error;
+    }
 }
 
 /* ---- posting ----------------------------------------------------------------------------------------------------- */
@@ -420,6 +446,17 @@ PyObject *core_qp_get_recv_cq(PyObject *self, void *ignored)
 {
     (void)ignored;
     return get_object(((struct core_qp *)self)->recv_cq);
+}
+
+PyObject *core_qp_get_first_error(PyObject *op, void *ignored)
+{
+    PyObject *first_error = ((struct core_qp *)op)->first_error;
+
+    (void)ignored;
+    if (!first_error)
+        Py_RETURN_NONE;
+    Py_INCREF(first_error);
+    return first_error;
 }
 
 PyObject *core_qp_get_srq(PyObject *self, void *ignored)

@@ -8,6 +8,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "context.h"
 #include "object.h"
 #include "post.h"
 #include "wr.h"
@@ -21,6 +22,7 @@ struct core_qp {
     uint32_t qp_num;
     uint8_t port_num; /* from the last modify that named one */
     bool sq_sig_all;
+    PyObject *first_error; /* the first completion since it was reset that says what went wrong: a WC, or NULL */
 };
 
 /* ---- for the module's own way of making one: new, fill in init_attr, begin, its verb, finish ----------------------- */
@@ -45,6 +47,12 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
 int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_attr, struct ibv_qp_init_attr *ret_init,
                   const char *method);
 
+/*
+ * What every completion that failed is shown to before it is delivered: the first that says more than "flushed" stays
+ * with its queue pair, and goes with each later one that was flushed.
+ */
+void core_qp_note_failure(struct core_context *context, PyObject *wc);
+
 /* ---- posting: the methods, to a queue of the module's own; what its queue may be made of ---------------------------- */
 
 PyObject *core_qp_post_send(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
@@ -62,6 +70,7 @@ PyObject *core_qp_method_post_recv(PyObject *, PyObject *const *, Py_ssize_t, Py
 PyObject *core_qp_get_state(PyObject *self, void *ignored);
 PyObject *core_qp_get_qp_num(PyObject *self, void *ignored);
 PyObject *core_qp_get_qp_type(PyObject *self, void *ignored);
+PyObject *core_qp_get_first_error(PyObject *self, void *ignored);
 PyObject *core_qp_get_send_cq(PyObject *self, void *ignored);
 PyObject *core_qp_get_recv_cq(PyObject *self, void *ignored);
 PyObject *core_qp_get_srq(PyObject *self, void *ignored);
@@ -83,6 +92,8 @@ PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
         {"qp_type", core_qp_get_qp_type, NULL, "The transport, a QPType value.", NULL},                                \
         {"send_cq", core_qp_get_send_cq, NULL, "The CQ of its sends.", NULL},                                          \
         {"recv_cq", core_qp_get_recv_cq, NULL, "The CQ of its receives.", NULL},                                       \
+        {"first_error", core_qp_get_first_error, NULL,                                                                 \
+         "The first completion since it was reset that says what went wrong, or None.", NULL},                         \
         {"pd", core_object_get_parent, NULL, "The PD it belongs to.", NULL}
 #define CORE_QP_SRQ_ROW {"srq", core_qp_get_srq, NULL, "The SRQ it receives from, or None.", NULL}
 

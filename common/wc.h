@@ -2,6 +2,10 @@
 /*
  * WC: one completion. A small object without the collector's bookkeeping; its value never changes.
  *
+ * A request that was flushed says nothing of the cause, so its completion carries the one that broke its queue pair,
+ * where that was seen (core_qp_note_failure). That one carries none: the chain ends there, and so does deallocation.
+ * Only completions that failed have room for it, behind the module's structure: the others cost nothing for it.
+ *
  * The class itself is the module's, which may add attributes; the rows and functions here are what both share.
  */
 #ifndef CORE_WC_H
@@ -17,10 +21,17 @@ struct core_wc {
     struct ibv_wc wc; /* imm_data in host byte order */
 };
 
-/* The completion that the library gave, as an object. */
-PyObject *core_wc_new(struct core_state *state, const struct ibv_wc *wc);
+/* The size of the module's WC, which begins with the above; each module defines it. */
+extern const size_t core_wc_size;
 
-/* Its status and where it came from, in words. */
+/* A completion that the library gave, as an object: one that succeeded, and one that failed. */
+PyObject *core_wc_new(struct core_state *state, const struct ibv_wc *wc);
+PyObject *core_wc_new_failed(struct core_state *state, const struct ibv_wc *wc);
+
+/* Where a completion that failed keeps its first error, a WC or NULL; NULL for one that succeeded. */
+PyObject **core_wc_first_error(PyObject *wc);
+
+/* Its status and where it came from, in words; of a flushed request also what broke its queue pair. */
 PyObject *core_wc_describe(PyObject *wc);
 
 /* Name and meaning of every field, in the order of struct ibv_wc. */
@@ -48,6 +59,11 @@ enum core_wc_index {
 
 extern const struct core_field core_wc_fields[CORE_WC_FIELD_COUNT];
 
+PyObject *core_wc_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_record *record);
+PyObject *core_wc_repr(PyObject *self, const struct core_record *record);
+PyObject *core_wc_reduce(PyObject *self, const struct core_record *record);
+void core_wc_dealloc(PyObject *self);
+PyObject *core_wc_get_first_error(PyObject *self, void *ignored);
 PyObject *core_wc_get_is_success(PyObject *self, void *ignored);
 PyObject *core_wc_get_status_str(PyObject *self, void *ignored);
 PyObject *core_wc_method_raise_for_status(PyObject *self, PyObject *ignored);
@@ -55,11 +71,40 @@ PyObject *core_wc_method_raise_for_status(PyObject *self, PyObject *ignored);
 #define CORE_WC_ROW(name, doc) {#name, core_field_get, NULL, doc, (void *)&core_wc_fields[CORE_WC_##name]},
 #define CORE_WC_GETSET                                                                                                 \
     CORE_WC_FIELDS(CORE_WC_ROW)                                                                                        \
-    {"is_success", core_wc_get_is_success, NULL, "Whether the request succeeded.", NULL},                              \
+    {"first_error", core_wc_get_first_error, NULL, "Of a flushed request: what broke its queue pair, or None.", NULL}, \
+        {"is_success", core_wc_get_is_success, NULL, "Whether the request succeeded.", NULL},                          \
         {"status_str", core_wc_get_status_str, NULL, "The status in the library's words.", NULL}
 
 #define CORE_WC_METHODS                                                                                                \
     {"raise_for_status", core_wc_method_raise_for_status, METH_NOARGS,                                                 \
      "raise_for_status($self)\n--\n\nRaise CompletionError unless the request succeeded."}
+
+/* The functions and slots of the class. */
+#define CORE_WC_FUNCTIONS(record)                                                                                      \
+    static PyObject *wc_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)                                      \
+    {                                                                                                                  \
+        return core_wc_construct(type, args, kwargs, &record);                                                         \
+    }                                                                                                                  \
+    static PyObject *wc_repr(PyObject *self)                                                                           \
+    {                                                                                                                  \
+        return core_wc_repr(self, &record);                                                                            \
+    }                                                                                                                  \
+    static PyObject *wc_reduce(PyObject *self, PyObject *ignored)                                                      \
+    {                                                                                                                  \
+        (void)ignored;                                                                                                 \
+        return core_wc_reduce(self, &record);                                                                          \
+    }                                                                                                                  \
+    static PyObject *wc_compare(PyObject *self, PyObject *other, int op)                                               \
+    {                                                                                                                  \
+        return core_record_compare(self, other, op, &record);                                                          \
+    }                                                                                                                  \
+    static Py_hash_t wc_hash(PyObject *self)                                                                           \
+    {                                                                                                                  \
+        return core_record_hash(self, &record);                                                                        \
+    }
+
+#define CORE_WC_SLOTS                                                                                                  \
+    {Py_tp_new, wc_new}, {Py_tp_dealloc, core_wc_dealloc}, {Py_tp_repr, wc_repr}, {Py_tp_richcompare, wc_compare},     \
+        {Py_tp_hash, wc_hash}, {Py_tp_methods, wc_methods}
 
 #endif

@@ -710,6 +710,7 @@ class WC:
         slid: SupportsIndex = 0,
         sl: SupportsIndex = 0,
         dlid_path_bits: SupportsIndex = 0,
+        first_error: WC | None = None,
     ) -> Self: ...
     @property
     def wr_id(self) -> int:
@@ -750,6 +751,13 @@ class WC:
     @property
     def dlid_path_bits(self) -> int:
         """The low bits of the LID it was sent to (UD receives)."""
+    @property
+    def first_error(self) -> WC | None:
+        """Of a request that was flushed (``WCStatus.WR_FLUSH_ERR``): the completion that broke its queue pair.
+
+        The first since the queue pair was reset whose status says more than that it was flushed. None where none was
+        polled before this one, and of every other completion. It has no part in comparison.
+        """
     @property
     def is_success(self) -> bool:
         """Whether ``status`` is ``WCStatus.SUCCESS``."""
@@ -926,6 +934,14 @@ class QP:
     def pd(self) -> PD:
         """The protection domain it belongs to; also after ``close()``."""
     @property
+    def first_error(self) -> WC | None:
+        """The first completion since the queue pair was made or reset that says what went wrong, or None.
+
+        When a queue pair fails, one request has the cause as its status and all others are flushed. The one is kept
+        here when it is polled, from either queue, and goes with each flushed one as ``WC.first_error``. Also after
+        ``close()``.
+        """
+    @property
     def send_cq(self) -> CQ:
         """Where completions of its sends go; also after ``close()``."""
     @property
@@ -1097,6 +1113,9 @@ class CompletionError(VerbsError):
     @property
     def vendor_err(self) -> int:
         """The device's own number for the failure."""
+    @property
+    def first_error(self) -> WC | None:
+        """Of a request that was flushed: the completion that broke its queue pair, where that was polled before."""
 
 class RangeError(OverflowError, ValueError):
     """A value does not fit its field; the message names the field, the value and the limit."""
