@@ -17,18 +17,16 @@ _Static_assert(IBV_ACCESS_FLUSH_GLOBAL == 1 << 8, "IBV_ACCESS_FLUSH_GLOBAL");
 _Static_assert(IBV_ACCESS_FLUSH_PERSISTENT == 1 << 9, "IBV_ACCESS_FLUSH_PERSISTENT");
 #endif
 
-int core_add_constants(PyObject *module)
-{
-    static const struct {
-        const char *name;
-        long value;
-    } constants[] = {
+const struct core_constant core_verbs_constants[] = {
 #define ROW(name, value) {#name, value},
-        CORE_CONSTANTS(ROW, ROW)
+    CORE_CONSTANTS(ROW, ROW)
 #undef ROW
-    };
+};
+const size_t core_verbs_constant_count = sizeof core_verbs_constants / sizeof *core_verbs_constants;
 
-    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+int core_add_constants(PyObject *module, const struct core_constant *constants, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
         if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0)
             return -1;
     return 0;

@@ -170,7 +170,16 @@
     X(IBV_EVENT_WQ_FATAL, 19)
 /* clang-format on */
 
-/* Adds every constant to a module, under its C name. Returns 0, or -1 with an exception. */
-int core_add_constants(PyObject *module);
+struct core_constant {
+    const char *name; /* as C has it */
+    long value;
+};
+
+/* The list above. */
+extern const struct core_constant core_verbs_constants[];
+extern const size_t core_verbs_constant_count;
+
+/* Adds constants to a module, under their C names. Returns 0, or -1 with an exception. */
+int core_add_constants(PyObject *module, const struct core_constant *constants, size_t count);
 
 #endif
