@@ -78,10 +78,7 @@ def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
             f"the {kind} is on device {memory.device}: register it with {package}.cuda.register_tensor(pd, tensor, "
             "access)"
         )
-    if memory.length == 0:
-        raise ValueError(f"the {kind} is empty: there is no memory to register")
-    if memory.readonly and access & _WRITING:
-        raise ValueError(f"the memory of the {kind} is read-only, and access {access:#x} lets it be written")
+    check_access(tensor, memory, access)
 
     if isinstance(pd, extension.PD):
         region: Any = pd.reg_mr(memory.addr, memory.length, access, owner=tensor, hold=memory.hold)
@@ -89,6 +86,15 @@ def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
     mr = pd.reg_mr(memory.addr, memory.length, access)
     _keep(mr, tensor)
     return mr
+
+
+def check_access(tensor: Any, memory: Memory, access: int) -> None:
+    """Refuse memory that is not there, or that must not be written where the access lets it be."""
+    kind = type(tensor).__name__
+    if memory.length == 0:
+        raise ValueError(f"the {kind} is empty: there is no memory to register")
+    if memory.readonly and access & _WRITING:
+        raise ValueError(f"the memory of the {kind} is read-only, and access {access:#x} lets it be written")
 
 
 def memory_of(tensor: Any) -> Memory:
@@ -101,6 +107,24 @@ def memory_of(tensor: Any) -> Memory:
         f"{type(tensor).__name__} exports no memory: it has neither data_ptr(), __array_interface__, the buffer "
         "protocol nor DLPack"
     )
+
+
+def device_memory_of(tensor: Any) -> Memory:
+    """The same for an object that may lie on a GPU, which DLPack says more of than ``__cuda_array_interface__``."""
+    for way in (_from_data_ptr, _from_dlpack_anywhere, _from_device_array):
+        memory = way(tensor)
+        if memory is not None:
+            return memory
+    if hasattr(tensor, "__array_interface__"):
+        return memory_of(tensor)
+    try:
+        memoryview(tensor)
+    except TypeError:
+        raise TypeError(
+            f"{type(tensor).__name__} shows no memory on a GPU: it has neither data_ptr(), DLPack nor "
+            "__cuda_array_interface__"
+        ) from None
+    return memory_of(tensor)
 
 
 # ---- keeping -------------------------------------------------------------------------------------------------------
@@ -218,6 +242,8 @@ def _from_device_array(tensor: Any) -> Memory | None:
     interface = getattr(tensor, "__cuda_array_interface__", None)
     if not isinstance(interface, dict):
         return None
+    if interface.get("mask") is not None:
+        raise ValueError(f"the {type(tensor).__name__} has a mask: register the array and its mask by themselves")
     addr, readonly = interface["data"]
     return Memory(int(addr), _array_length(tensor, interface), bool(readonly), "cuda", None)
 
@@ -295,9 +321,14 @@ def _dlpack_place(tensor: Any) -> str | None:
     return None if kind in _DL_HOST else f"{_DL_DEVICE.get(kind, f'type {kind}')}:{number}"
 
 
-def _dlpack_export(tensor: Any) -> Any:
-    """Ask for a capsule in the newest way that the object understands, and for no copy where it can be told."""
-    for keywords in ({"max_version": (1, 0), "copy": False}, {"max_version": (1, 0)}, {}):
+def _dlpack_export(tensor: Any, place: str | None) -> Any:
+    """Ask for a capsule in the newest way that the object understands, and for no copy where it can be told.
+
+    Of an object on a device, also for no waiting: no data is touched here.
+    """
+    stream: dict[str, Any] = {} if place is None else {"stream": -1}
+    newest: dict[str, Any] = {"max_version": (1, 0)}
+    for keywords in ({**stream, **newest, "copy": False}, {**stream, **newest}, stream, {}):
         try:
             return tensor.__dlpack__(**keywords)
         except TypeError:
@@ -345,8 +376,17 @@ def _from_dlpack(tensor: Any) -> Memory | None:
             f"the {name} is on device {place}: its memory is reached with {__name__.rpartition('.')[0]}.cuda, "
             ".cuda.register_tensor(pd, tensor, access)"
         )
+    return _from_dlpack_anywhere(tensor)
+
+
+def _from_dlpack_anywhere(tensor: Any) -> Memory | None:
+    """The memory wherever it lies; ``device`` says where."""
+    if not callable(getattr(tensor, "__dlpack__", None)):
+        return None
+    name = type(tensor).__name__
+    place = _dlpack_place(tensor)
     try:
-        capsule = _dlpack_export(tensor)
+        capsule = _dlpack_export(tensor, place)
     except (BufferError, RuntimeError) as error:
         raise TypeError(f"the {name} does not export its memory: {error}") from error
 
@@ -356,4 +396,4 @@ def _from_dlpack(tensor: Any) -> Memory | None:
     if dl.code == _DL_HANDLE:
         raise TypeError(f"the {name} holds opaque handles, not data")
     length = _dlpack_length(tensor, dl, bool(flags & _DL_PADDED))
-    return Memory(dl.data + dl.byte_offset, length, bool(flags & _DL_READ_ONLY), None, capsule)
+    return Memory(dl.data + dl.byte_offset, length, bool(flags & _DL_READ_ONLY), place, capsule)

@@ -49,6 +49,7 @@ from .enums import (
     WROpcode,
 )
 from .helpers import QPInfo, connect_rc, local_qp_info, reg_tensor, tensor_addr_len
+from .registration_cache import CacheStatistics, RegistrationCache
 
 __all__ = [
     "AH",
@@ -56,6 +57,7 @@ __all__ = [
     "AccessFlags",
     "AsyncEvent",
     "CQ",
+    "CacheStatistics",
     "CompChannel",
     "CompletionError",
     "Context",
@@ -78,6 +80,7 @@ __all__ = [
     "QPType",
     "RangeError",
     "RecvWR",
+    "RegistrationCache",
     "SGE",
     "SRQ",
     "SendFlags",

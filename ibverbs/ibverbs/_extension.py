@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module of this package, under the name by which the Python that two packages share finds it."""
+"""The extension module of this package and its exception, under the names by which shared Python finds them."""
 
 from . import _ibverbs as extension
+from ._ibverbs import VerbsError as LibraryError
 
-__all__ = ["extension"]
+__all__ = ["LibraryError", "extension"]

@@ -26,6 +26,9 @@ from typing import Any, ClassVar, Protocol, SupportsIndex, final, overload
 
 from typing_extensions import Self, disjoint_base
 
+_cuda: Any
+"""What ``ibverbs.cuda`` asks of NVIDIA's driver, by way of ``_cuda_driver``."""
+
 # ---- devices -------------------------------------------------------------------------------------------------------
 
 def get_device_list() -> list[Device]:

@@ -3,6 +3,7 @@
 #include "module.h"
 
 #include "classes.h"
+#include "cuda_functions.h"
 #include "verbs.h"
 
 static const struct core_class classes[] = {
@@ -27,8 +28,10 @@ static const struct core_library libraries[] = {
 
 static int module_exec(PyObject *module)
 {
-    return core_module_exec(module, libraries, sizeof libraries / sizeof *libraries, classes,
-                            sizeof classes / sizeof *classes);
+    if (core_module_exec(module, libraries, sizeof libraries / sizeof *libraries, classes,
+                         sizeof classes / sizeof *classes) < 0)
+        return -1;
+    return cuda_add_functions(module);
 }
 
 static PyMethodDef module_methods[] = {CORE_GET_DEVICE_LIST_METHOD, {NULL, NULL, 0, NULL}};
