@@ -7,7 +7,7 @@
 
 const struct core_field core_send_wr_fields[CORE_SEND_WR_FIELD_COUNT] = {
 #define FIELD(name, most, doc) CORE_FIELD_LIMITED(core_send_wr, fields.name, #name, most),
-    CORE_SEND_WR_FIELDS(FIELD)
+    CORE_SEND_WR_FIELDS(FIELD) CORE_SEND_WR_ATOMIC_FIELDS(FIELD)
 #undef FIELD
 };
 
@@ -73,7 +73,7 @@ static const struct core_field *field_of(uint8_t name)
 #define CASE(name_, most, doc)                                                                                         \
     case CORE_NAME_##name_:                                                                                            \
         return &core_send_wr_fields[CORE_SEND_WR_##name_];
-        CORE_SEND_WR_FIELDS(CASE)
+        CORE_SEND_WR_FIELDS(CASE) CORE_SEND_WR_ATOMIC_FIELDS(CASE)
 #undef CASE
     default:
         return NULL;

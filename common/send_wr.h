@@ -17,7 +17,7 @@ struct core_send_wr {
     PyObject *ah;      /* an AH, or NULL */
 };
 
-/* Name, largest value and meaning of every integer field. */
+/* Name, largest value and meaning of every integer field: those of all packages, and those of atomics. */
 #define CORE_SEND_WR_FIELDS(X)                                                                                         \
     X(wr_id, UINT64_MAX, "A number of the program's own, which the completion carries.")                               \
     X(opcode, UINT32_MAX, "What to do, a WROpcode value.")                                                             \
@@ -25,14 +25,15 @@ struct core_send_wr {
     X(remote_addr, UINT64_MAX, "Where at the peer, for RDMA and atomics.")                                             \
     X(rkey, UINT32_MAX, "The peer's key for that memory.")                                                             \
     X(imm_data, UINT32_MAX, "An integer that the peer's completion carries, for the _WITH_IMM opcodes.")               \
-    X(compare_add, UINT64_MAX, "What an atomic compares with, or adds.")                                               \
-    X(swap, UINT64_MAX, "What an atomic compare-and-swap stores.")                                                     \
     X(remote_qpn, 0xffffff, "The destination's queue pair number, for datagrams.")                                     \
     X(remote_qkey, UINT32_MAX, "The destination's Q_Key, for datagrams.")
+#define CORE_SEND_WR_ATOMIC_FIELDS(X)                                                                                  \
+    X(compare_add, UINT64_MAX, "What an atomic compares with, or adds.")                                               \
+    X(swap, UINT64_MAX, "What an atomic compare-and-swap stores.")
 
 enum core_send_wr_index {
 #define CORE_SEND_WR_INDEX(name, most, doc) CORE_SEND_WR_##name,
-    CORE_SEND_WR_FIELDS(CORE_SEND_WR_INDEX)
+    CORE_SEND_WR_FIELDS(CORE_SEND_WR_INDEX) CORE_SEND_WR_ATOMIC_FIELDS(CORE_SEND_WR_INDEX)
 #undef CORE_SEND_WR_INDEX
         CORE_SEND_WR_FIELD_COUNT
 };

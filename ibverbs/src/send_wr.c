@@ -24,7 +24,7 @@ static PyObject *send_wr_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 }
 
 static PyGetSetDef send_wr_getset[] = {
-    CORE_SEND_WR_FIELDS(CORE_SEND_WR_ROW) CORE_SEND_WR_SG_LIST_ROW,
+    CORE_SEND_WR_FIELDS(CORE_SEND_WR_ROW) CORE_SEND_WR_ATOMIC_FIELDS(CORE_SEND_WR_ROW) CORE_SEND_WR_SG_LIST_ROW,
     CORE_SEND_WR_AH_ROW,
     {NULL, NULL, NULL, NULL, NULL},
 };
