@@ -47,71 +47,109 @@ PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
     return core_no_constructor(type, "Context.create_cq()");
 }
 
-static PyObject *raise_refused(struct core_context *context, int err, uint32_t cqe, uint32_t comp_vector)
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+int core_cq_read_request(struct core_context *context, PyObject *const values[3], const char *method,
+                         struct core_cq_request *ret)
+{
+    struct core_state *state = context->base.state;
+
+    *ret = (struct core_cq_request){0, 0, NULL};
+    if (core_count(state, values[0], "cqe", 1, &ret->cqe) < 0 ||
+        (values[2] && core_count(state, values[2], "comp_vector", 0, &ret->comp_vector) < 0) ||
+        core_check_open(&context->base, method) < 0)
+        return -1;
+    if (!values[1] || values[1] == Py_None)
+        return 0;
+
+    if (core_check_argument(&context->base, values[1], CORE_TYPE_CHANNEL, "channel", "a CompChannel or None", method) <
+        0)
+        return -1;
+    ret->channel = (struct core_object *)values[1];
+    if (ret->channel->parents[0] == &context->base)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "channel belongs to another Context: %R", (PyObject *)ret->channel->parents[0]);
+    return -1;
+}
+
+struct core_cq *core_cq_begin(struct core_context *context, int type, const struct core_cq_source *source,
+                              const struct core_cq_request *request, const char *method)
+{
+    struct core_cq *self = (struct core_cq *)core_object_new(context->base.state, context->base.module, type, &cq_kind);
+
+    if (!self)
+        return NULL;
+    self->source = source;
+    self->channel = request->channel;
+    core_object_add_parent(&self->base, &context->base);
+    if (request->channel)
+        core_object_add_parent(&self->base, request->channel);
+    if (core_object_begin(&self->base, method) < 0)
+        return NULL;
+    if (core_context_reserve(context, 1) < 0) {
+        core_object_finish(&self->base, NULL);
+        return NULL;
+    }
+    return self;
+}
+
+static PyObject *raise_refused(struct core_context *context, int err, const char *verb,
+                               const struct core_cq_request *request)
 {
     struct ibv_device_attr limits;
 
-    if (err == EINVAL && core_context_limits(context, &limits) && cqe > (uint32_t)limits.max_cqe)
-        return core_raise_format(context->base.state, err, "ibv_create_cq", "cqe=%u is over the device's max_cqe=%d",
-                                 cqe, limits.max_cqe);
-    return core_raise_format(context->base.state, err, "ibv_create_cq", "cqe=%u, comp_vector=%u of %d", cqe, comp_vector,
-                             core_context_handle(context)->num_comp_vectors);
+    if (err == EINVAL && core_context_limits(context, &limits) && request->cqe > (uint32_t)limits.max_cqe)
+        return core_raise_format(context->base.state, err, verb, "cqe=%u is over the device's max_cqe=%d", request->cqe,
+                                 limits.max_cqe);
+    return core_raise_format(context->base.state, err, verb, "cqe=%u, comp_vector=%u of %d", request->cqe,
+                             request->comp_vector, core_context_handle(context)->num_comp_vectors);
+}
+
+PyObject *core_cq_finish(struct core_cq *self, struct ibv_cq *cq, int err, const char *verb,
+                         const struct core_cq_request *request)
+{
+    struct core_context *context = core_context_of(&self->base);
+    PyObject *result;
+
+    Py_INCREF(context); /* the object may hold the last reference */
+    result = core_object_finish(&self->base, cq);
+    if (result) {
+        core_context_put(context, core_pointer_key(cq), &self->base);
+    } else {
+        core_context_unreserve(context, 1);
+        raise_refused(context, err, verb, request);
+    }
+    Py_DECREF(context);
+    return result;
 }
 
 static const struct core_params create_cq_params = {
     "Context.create_cq", 3, 1, {CORE_NAME_cqe, CORE_NAME_channel, CORE_NAME_comp_vector}};
 
-PyObject *core_context_method_create_cq(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+PyObject *core_context_create_cq(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, int type,
+                                 const struct core_cq_source *source)
 {
     struct core_context *context = (struct core_context *)op;
-    struct core_state *state = context->base.state;
-    struct core_object *channel = NULL;
-    uint32_t cqe, comp_vector = 0;
+    struct core_cq_request request;
     struct core_cq *self;
-    PyObject *values[3], *result;
+    PyObject *values[3];
     struct ibv_cq *cq;
     int err;
 
-    if (core_parse(state, &create_cq_params, args, nargs, kwnames, values) < 0 ||
-        core_count(state, values[0], "cqe", 1, &cqe) < 0 ||
-        (values[2] && core_count(state, values[2], "comp_vector", 0, &comp_vector) < 0) ||
-        core_check_open(&context->base, "create_cq") < 0)
+    if (core_parse(context->base.state, &create_cq_params, args, nargs, kwnames, values) < 0 ||
+        core_cq_read_request(context, values, "create_cq", &request) < 0)
         return NULL;
-    if (values[1] && values[1] != Py_None) {
-        if (core_check_argument(&context->base, values[1], CORE_TYPE_CHANNEL, "channel", "a CompChannel or None",
-                                "create_cq") < 0)
-            return NULL;
-        channel = (struct core_object *)values[1];
-        if (channel->parents[0] != &context->base)
-            return PyErr_Format(PyExc_ValueError, "channel belongs to another Context: %R",
-                                (PyObject *)channel->parents[0]);
-    }
-
-    self = (struct core_cq *)core_object_new(state, context->base.module, CORE_TYPE_CQ, &cq_kind);
+    self = core_cq_begin(context, type, source, &request, "create_cq");
     if (!self)
         return NULL;
-    core_object_add_parent(&self->base, &context->base);
-    if (channel)
-        core_object_add_parent(&self->base, channel);
-    self->channel = channel;
-
-    if (core_object_begin(&self->base, "create_cq") < 0)
-        return NULL;
-    if (core_context_reserve(context, 1) < 0)
-        return core_object_finish(&self->base, NULL);
 
     Py_BEGIN_ALLOW_THREADS
     errno = 0;
-    cq = verbs.create_cq(context->base.handle, (int)cqe, NULL, channel ? channel->handle : NULL, (int)comp_vector);
+    cq = verbs.create_cq(context->base.handle, (int)request.cqe, NULL,
+                         request.channel ? request.channel->handle : NULL, (int)request.comp_vector);
     err = cq ? 0 : verbs_last_errno();
     Py_END_ALLOW_THREADS
-    result = core_object_finish(&self->base, cq);
-    if (!result) {
-        core_context_unreserve(context, 1);
-        return raise_refused(context, err, cqe, comp_vector);
-    }
-    core_context_put(context, core_pointer_key(cq), &self->base);
-    return result;
+    return core_cq_finish(self, cq, err, "ibv_create_cq", &request);
 }
 
 /* ---- polling ----------------------------------------------------------------------------------------------------- */
@@ -125,10 +163,25 @@ static int poll_errno(int returned)
     return returned == -2 ? EIO : verbs_errno(returned);
 }
 
+int core_cq_reap(struct core_cq *self, uint32_t most, uint32_t *ret_found)
+{
+    int found;
+
+    errno = 0;
+    found = ibv_poll_cq(self->base.handle, (int)most, self->ready);
+    if (found < 0)
+        return poll_errno(found);
+    *ret_found = (uint32_t)found;
+    return (uint32_t)found > most ? EPROTO : 0; /* more than there is room for */
+}
+
+const struct core_cq_source core_cq_plain = {"ibv_poll_cq", core_cq_reap, NULL, false};
+
 /* Asks the library for completions, if none are left over. Returns 0 or an errno, with what it raises for it. */
 static int reap(struct core_cq *self, uint32_t most)
 {
-    int found;
+    uint32_t found = 0;
+    int err;
 
     if (self->ready_count)
         return 0;
@@ -140,14 +193,13 @@ static int reap(struct core_cq *self, uint32_t most)
     if (most > CORE_CQ_REAP)
         most = CORE_CQ_REAP;
 
-    errno = 0;
-    found = ibv_poll_cq(self->base.handle, (int)most, self->ready);
-    if (found < 0 || (uint32_t)found > most) { /* failed in the midst, or more than there is room for */
+    err = self->source->reap(self, most, &found);
+    if (err) { /* perhaps in the midst of it */
         memset(self->ready, 0, sizeof self->ready);
-        return found < 0 ? poll_errno(found) : EPROTO;
+        return err;
     }
     self->ready_at = 0;
-    self->ready_count = (uint32_t)found;
+    self->ready_count = found;
     return 0;
 }
 
@@ -172,6 +224,8 @@ static inline __attribute__((always_inline)) PyObject *take(struct core_cq *self
         wc->status == IBV_WC_SUCCESS ? core_wc_new(self->base.state, wc) : wrap_failed(self, wc);
 
     if (object) {
+        if (self->source->add)
+            self->source->add(self, self->ready_at, object);
         memset(wc, 0, sizeof *wc);
         self->ready_at++;
         self->ready_count--;
@@ -262,7 +316,7 @@ PyObject *core_cq_method_poll(PyObject *op, PyObject *const *args, Py_ssize_t na
 
     err = reap(self, most);
     if (err)
-        return core_raise(self->base.state, err, "ibv_poll_cq",
+        return core_raise(self->base.state, err, self->source->verb,
                           err == EPROTO ? "the library returned more completions than it was asked for" : NULL);
 
     list = deliver(self, most);
@@ -287,6 +341,9 @@ PyObject *core_cq_method_req_notify(PyObject *op, PyObject *const *args, Py_ssiz
         return NULL;
     if (core_check_open(&self->base, "req_notify") < 0)
         return NULL;
+    if (self->source->needs_channel && !self->channel)
+        return core_raise_method(&self->base, EINVAL, "req_notify",
+                                 "the queue was made without a channel, so it has nowhere to put an event");
     errno = 0;
     err = verbs_errno(ibv_req_notify_cq(self->base.handle, solicited_only));
     if (err)

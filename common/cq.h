@@ -8,12 +8,29 @@
 
 #include <infiniband/verbs.h>
 
+#include "context.h"
 #include "object.h"
 
 #define CORE_CQ_REAP 64 /* how many completions one call of the library is asked for */
 
+struct core_cq;
+
+/* How the completions of one class of queues are had from the library. */
+struct core_cq_source {
+    const char *verb; /* what polling calls: "ibv_poll_cq" */
+    /*
+     * Fills `ready` from its start with at most so many completions, imm_data as the library has it. Returns 0 or a
+     * positive errno. No code of the caller's runs. What `ready` holds beyond those, or on failure, is cleared.
+     */
+    int (*reap)(struct core_cq *self, uint32_t most, uint32_t *ret_found);
+    /* Adds what else the module's WC holds to the object that was made from ready[at]. May be NULL. */
+    void (*add)(struct core_cq *self, uint32_t at, PyObject *wc);
+    bool needs_channel; /* the provider cannot be asked for an event of a queue that has no channel */
+};
+
 struct core_cq {
     struct core_object base;
+    const struct core_cq_source *source;
     struct core_object *channel; /* held as a parent; NULL where there is none */
     uint64_t events;             /* read by the channel and not yet acknowledged by the program */
     int deferred_err;            /* of the library, to be raised by the next call */
@@ -27,11 +44,40 @@ static inline struct ibv_cq *core_cq_handle(const struct core_cq *self)
     return self->base.handle;
 }
 
-/* Context.create_cq() */
-PyObject *core_context_method_create_cq(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+/* That of ibv_poll_cq. */
+extern const struct core_cq_source core_cq_plain;
 
-#define CORE_CREATE_CQ_METHOD                                                                                          \
-    CORE_METHOD("create_cq", core_context_method_create_cq,                                                            \
+/* A reap that asks ibv_poll_cq, and what that returns as an errno. */
+int core_cq_reap(struct core_cq *self, uint32_t most, uint32_t *ret_found);
+
+/* ---- making --------------------------------------------------------------------------------------------------------- */
+
+/* What every way of making one asks for. */
+struct core_cq_request {
+    uint32_t cqe;
+    uint32_t comp_vector;
+    struct core_object *channel; /* borrowed; NULL for none */
+};
+
+/* Reads cqe, channel and comp_vector (NULL for what was not given) for `method` of a context. Returns 0 or -1. */
+int core_cq_read_request(struct core_context *context, PyObject *const values[3], const char *method,
+                         struct core_cq_request *ret);
+
+/* A queue without a handle, begun, with room kept in the map; NULL with an exception. */
+struct core_cq *core_cq_begin(struct core_context *context, int type, const struct core_cq_source *source,
+                              const struct core_cq_request *request, const char *method);
+
+/* Takes the handle (NULL: `verb` failed with `err`, which is raised with what was asked for). */
+PyObject *core_cq_finish(struct core_cq *self, struct ibv_cq *cq, int err, const char *verb,
+                         const struct core_cq_request *request);
+
+/* Context.create_cq(): by ibv_create_cq, of the class `type`. */
+PyObject *core_context_create_cq(PyObject *context, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, int type,
+                                 const struct core_cq_source *source);
+
+/* The row of the module's method, which chooses class and source. */
+#define CORE_CREATE_CQ_METHOD(method)                                                                                  \
+    CORE_METHOD("create_cq", method,                                                                                   \
                 "create_cq($self, cqe, channel=None, comp_vector=0)\n--\n\n"                                           \
                 "Return a completion queue for at least cqe completions. ibv_create_cq.")
 

@@ -75,7 +75,7 @@ static const char *why_unusable(const struct core_object *self)
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-struct core_object *core_object_new(struct core_state *state, PyObject *module, enum core_type type,
+struct core_object *core_object_new(struct core_state *state, PyObject *module, int type,
                                     const struct core_kind *kind)
 {
     struct core_object *self = (struct core_object *)PyType_GenericAlloc(state->types[type], 0);

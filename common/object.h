@@ -79,7 +79,7 @@ int core_watch_forks(void);
 /* ---- making: new, add parents, begin, the verb, finish ------------------------------------------------------------ */
 
 /* An object without a handle: it holds its module, and nothing happens when it is dropped. */
-struct core_object *core_object_new(struct core_state *state, PyObject *module, enum core_type type,
+struct core_object *core_object_new(struct core_state *state, PyObject *module, int type,
                                     const struct core_kind *kind);
 
 /* Holds another parent; the same one twice counts once. */

@@ -5,7 +5,7 @@
 #include "ah_attr.h"
 #include "args.h"
 #include "classes.h"
-#include "pd_methods.h"
+#include "makers.h"
 
 static const struct core_params create_ah_params = {"PD.create_ah", 1, 1, {CORE_NAME_attr}};
 

@@ -5,6 +5,7 @@
 #include "channel.h"
 #include "classes.h"
 #include "cq.h"
+#include "makers.h"
 #include "pd.h"
 
 static const struct core_params query_port_params = {"Context.query_port", 1, 1, {CORE_NAME_port_num}};
@@ -31,7 +32,7 @@ static PyMethodDef context_methods[] = {
                 "Return one entry of a port's GID table; all zero where it is empty. ibv_query_gid."),
     CORE_ALLOC_PD_METHOD,
     CORE_CREATE_COMP_CHANNEL_METHOD,
-    CORE_CREATE_CQ_METHOD,
+    CORE_CREATE_CQ_METHOD(ibverbs_context_create_cq),
     {NULL, NULL, 0, NULL},
 };
 

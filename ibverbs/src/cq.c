@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibverbs.CQ */
+/* ibverbs.CQ and Context.create_cq() */
 #include "cq.h"
 
 #include "classes.h"
+#include "makers.h"
+
+PyObject *ibverbs_context_create_cq(PyObject *context, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_context_create_cq(context, args, nargs, kwnames, CORE_TYPE_CQ, &core_cq_plain);
+}
 
 static PyMethodDef cq_methods[] = {CORE_LIFETIME_METHODS, CORE_CQ_METHODS, {NULL, NULL, 0, NULL}};
 

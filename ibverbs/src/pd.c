@@ -4,7 +4,7 @@
 
 #include "classes.h"
 #include "mr.h"
-#include "pd_methods.h"
+#include "makers.h"
 
 static PyMethodDef pd_methods[] = {
     CORE_LIFETIME_METHODS,

@@ -9,7 +9,7 @@
 #include "args.h"
 #include "classes.h"
 #include "error.h"
-#include "pd_methods.h"
+#include "makers.h"
 #include "qp_attr.h"
 #include "qp_cap.h"
 #include "verbs.h"

@@ -8,7 +8,7 @@
 #include "context.h"
 #include "error.h"
 #include "object.h"
-#include "pd_methods.h"
+#include "makers.h"
 #include "post.h"
 #include "verbs.h"
 
