@@ -11,6 +11,7 @@
 #include "cq.h"
 #include "error.h"
 #include "qp_attr.h"
+#include "qp_cap.h"
 #include "verbs.h"
 #include "wc.h"
 
@@ -88,7 +89,7 @@ err_value:
     return -1;
 }
 
-static int read_number(struct core_state *state, PyObject *init, enum core_name name, const char *text, uint32_t *ret)
+int core_qp_init_number(struct core_state *state, PyObject *init, enum core_name name, const char *text, uint32_t *ret)
 {
     PyObject *value = read_attr(state, init, name);
     int failed = value ? core_u32(state, value, text, ret) : -1;
@@ -97,7 +98,7 @@ static int read_number(struct core_state *state, PyObject *init, enum core_name 
     return failed;
 }
 
-static int read_truth(struct core_state *state, PyObject *init, enum core_name name, int *ret)
+int core_qp_init_truth(struct core_state *state, PyObject *init, enum core_name name, int *ret)
 {
     PyObject *value = read_attr(state, init, name);
 
@@ -108,17 +109,31 @@ static int read_truth(struct core_state *state, PyObject *init, enum core_name n
 
 static int read_sizes(struct core_state *state, PyObject *init, struct ibv_qp_cap *ret)
 {
-    if (read_number(state, init, CORE_NAME_max_send_wr, "max_send_wr", &ret->max_send_wr) < 0 ||
-        read_number(state, init, CORE_NAME_max_recv_wr, "max_recv_wr", &ret->max_recv_wr) < 0 ||
-        read_number(state, init, CORE_NAME_max_send_sge, "max_send_sge", &ret->max_send_sge) < 0 ||
-        read_number(state, init, CORE_NAME_max_recv_sge, "max_recv_sge", &ret->max_recv_sge) < 0 ||
-        read_number(state, init, CORE_NAME_max_inline_data, "max_inline_data", &ret->max_inline_data) < 0)
+    if (core_qp_init_number(state, init, CORE_NAME_max_send_wr, "max_send_wr", &ret->max_send_wr) < 0 ||
+        core_qp_init_number(state, init, CORE_NAME_max_recv_wr, "max_recv_wr", &ret->max_recv_wr) < 0 ||
+        core_qp_init_number(state, init, CORE_NAME_max_send_sge, "max_send_sge", &ret->max_send_sge) < 0 ||
+        core_qp_init_number(state, init, CORE_NAME_max_recv_sge, "max_recv_sge", &ret->max_recv_sge) < 0 ||
+        core_qp_init_number(state, init, CORE_NAME_max_inline_data, "max_inline_data", &ret->max_inline_data) < 0)
         return -1;
     return 0;
 }
 
-struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, struct ibv_qp_init_attr *ret_init,
-                            const char *method)
+/* The transport; None stands for the package's own, where it has one. */
+static int read_type(struct core_state *state, PyObject *init, uint32_t default_type, uint32_t *ret)
+{
+    PyObject *value = read_attr(state, init, CORE_NAME_qp_type);
+    int failed = 0;
+
+    if (value == Py_None && default_type)
+        *ret = default_type;
+    else
+        failed = value ? core_u32(state, value, "qp_type", ret) : -1;
+    Py_XDECREF(value);
+    return failed;
+}
+
+struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, uint32_t default_type,
+                            struct ibv_qp_init_attr *ret_init, const char *method)
 {
     struct core_object *send_cq = NULL, *recv_cq = NULL, *srq = NULL;
     struct core_state *state = pd->state;
@@ -126,12 +141,13 @@ struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, struct ibv_q
     uint32_t qp_type;
 
     memset(ret_init, 0, sizeof *ret_init);
-    if (read_number(state, init, CORE_NAME_qp_type, "qp_type", &qp_type) < 0 ||
+    if (read_type(state, init, default_type, &qp_type) < 0 ||
         read_sizes(state, init, &ret_init->cap) < 0 ||
-        read_truth(state, init, CORE_NAME_sq_sig_all, &ret_init->sq_sig_all) < 0 ||
+        core_qp_init_truth(state, init, CORE_NAME_sq_sig_all, &ret_init->sq_sig_all) < 0 ||
         read_parent(pd, init, CORE_NAME_send_cq, CORE_TYPE_CQ, "send_cq", false, method, &send_cq) < 0 ||
         read_parent(pd, init, CORE_NAME_recv_cq, CORE_TYPE_CQ, "recv_cq", false, method, &recv_cq) < 0 ||
-        read_parent(pd, init, CORE_NAME_srq, CORE_TYPE_SRQ, "srq", true, method, &srq) < 0)
+        (state->types[CORE_TYPE_SRQ] &&
+         read_parent(pd, init, CORE_NAME_srq, CORE_TYPE_SRQ, "srq", true, method, &srq) < 0))
         goto done;
     ret_init->qp_type = (enum ibv_qp_type)qp_type;
     if (srq) { /* the receives are the SRQ's */
@@ -181,12 +197,14 @@ static void append_excess(char *text, size_t size, const char *name, uint32_t as
                  limit_name, limit);
 }
 
-static PyObject *raise_not_created(struct core_context *context, int err, const char *verb,
+static PyObject *raise_not_created(struct core_context *context, int err, const char *verb, const char *detail,
                                    const struct ibv_qp_init_attr *init)
 {
     struct ibv_device_attr limits;
     char text[320] = "";
 
+    if (*detail)
+        return core_raise(context->base.state, err, verb, detail);
     if (core_context_limits(context, &limits)) {
         append_excess(text, sizeof text, "max_send_wr", init->cap.max_send_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
         append_excess(text, sizeof text, "max_recv_wr", init->cap.max_recv_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
@@ -202,7 +220,7 @@ static PyObject *raise_not_created(struct core_context *context, int err, const 
                              init->cap.max_recv_sge, init->cap.max_inline_data);
 }
 
-PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb,
+PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb, const char *detail,
                          const struct ibv_qp_init_attr *init)
 {
     struct core_context *context = core_context_of(&self->base);
@@ -211,7 +229,7 @@ PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const
         core_context_unreserve(context, 2);
         Py_INCREF(context); /* the object may hold the last reference */
         core_object_finish(&self->base, NULL);
-        raise_not_created(context, err, verb, init);
+        raise_not_created(context, err, verb, detail, init);
         Py_DECREF(context);
         return NULL;
     }
@@ -305,6 +323,80 @@ void core_qp_note_failure(struct core_context *context, PyObject *op)
         Py_INCREF(qp->first_error);
         *core_wc_first_error(op) = qp->first_error;
     }
+}
+
+/* ---- the verbs themselves ------------------------------------------------------------------------------------------ */
+
+/* Sets modify()'s fields, those by keyword and `second`. Returns 0 or -1 with an exception. */
+static int read_fields(struct core_state *state, PyObject *kwargs, PyObject *second, const char *second_name,
+                       PyObject **mask, struct ibv_qp_attr *attr)
+{
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+
+    while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
+        bool is_mask = PyUnicode_Compare(name, state->names[CORE_NAME_attr_mask]) == 0;
+
+        bool is_second = second_name && PyUnicode_CompareWithASCIIString(name, second_name) == 0;
+
+        if ((is_mask && *mask) || (is_second && second)) {
+            PyErr_Format(PyExc_TypeError, "QP.modify() got %R twice", name);
+            return -1;
+        }
+        if (is_mask)
+            *mask = value;
+        else if (!(is_second && value == Py_None) && core_qp_attr_set(state, attr, name, value) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+PyObject *core_qp_method_modify(PyObject *op, PyObject *args, PyObject *kwargs, const char *second_name)
+{
+    struct core_qp *self = (struct core_qp *)op;
+    struct core_state *state = self->base.state;
+    Py_ssize_t nargs = PyTuple_Size(args), most = second_name ? 2 : 1;
+    PyObject *mask = nargs > 0 ? PyTuple_GetItem(args, 0) : NULL, *name;
+    PyObject *second = nargs > 1 ? PyTuple_GetItem(args, 1) : NULL;
+    struct ibv_qp_attr attr = {0};
+    uint32_t bits;
+    int failed = 0;
+
+    if (nargs > most)
+        return PyErr_Format(PyExc_TypeError, "QP.modify() takes at most %zd arguments by position, got %zd", most,
+                            nargs);
+    if (read_fields(state, kwargs, second, second_name, &mask, &attr) < 0)
+        return NULL;
+    if (!mask) {
+        PyErr_SetString(PyExc_TypeError, "QP.modify() lacks its argument 'attr_mask'");
+        return NULL;
+    }
+    if (second && second != Py_None) {
+        name = PyUnicode_FromString(second_name);
+        failed = name ? core_qp_attr_set(state, &attr, name, second) : -1;
+        Py_XDECREF(name);
+    }
+    if (failed || core_u32(state, mask, "attr_mask", &bits) < 0 || core_qp_modify(self, &attr, bits, "modify") < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *core_qp_method_query(PyObject *op, uint32_t mask, const char *const *names)
+{
+    struct core_qp *self = (struct core_qp *)op;
+    struct ibv_qp_init_attr init;
+    struct ibv_qp_attr attr;
+    PyObject *fields, *cap;
+
+    if (core_qp_query(self, mask, &attr, &init, "query") < 0)
+        return NULL;
+    fields = core_qp_attr_dict(self->base.state, &attr, names);
+    cap = fields ? core_qp_cap_new(self->base.state, &init.cap) : NULL;
+    if (!cap) {
+        Py_XDECREF(fields);
+        return NULL;
+    }
+    return Py_BuildValue("(NN)", fields, cap);
 }
 
 /* ---- posting ----------------------------------------------------------------------------------------------------- */
@@ -465,13 +557,9 @@ PyObject *core_qp_get_srq(PyObject *self, void *ignored)
     return get_object(((struct core_qp *)self)->srq);
 }
 
-PyObject *core_qp_repr(PyObject *op)
+PyObject *core_qp_repr(PyObject *op, const char *type_name)
 {
     struct core_qp *self = (struct core_qp *)op;
-    static const char *const types[] = {[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD"};
-    uint32_t type = self->limits.qp_type;
-    const char *name = type < sizeof types / sizeof *types && types[type] ? types[type] : NULL;
 
-    return PyUnicode_FromFormat("<QP 0x%x %s%s>", self->qp_num, name ? name : "of another type",
-                                self->base.handle ? "" : ", closed");
+    return PyUnicode_FromFormat("<QP 0x%x %s%s>", self->qp_num, type_name, self->base.handle ? "" : ", closed");
 }

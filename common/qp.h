@@ -27,15 +27,25 @@ struct core_qp {
 
 /* ---- for the module's own way of making one: new, fill in init_attr, begin, its verb, finish ----------------------- */
 
-/* A QP without a handle in a PD, with the queues that `init` names (read by attribute), checked. */
-struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, struct ibv_qp_init_attr *ret_init,
-                            const char *method);
+/*
+ * A QP without a handle in a PD, with the queues that `init` names (read by attribute), checked; an SRQ only where the
+ * module has them. A qp_type of None is `default_type`, 0 for none.
+ */
+struct core_qp *core_qp_new(struct core_object *pd, PyObject *init, uint32_t default_type,
+                            struct ibv_qp_init_attr *ret_init, const char *method);
+
+/* Further attributes of `init`, for the module's own. Return 0 or -1 with an exception. */
+int core_qp_init_number(struct core_state *state, PyObject *init, enum core_name name, const char *text, uint32_t *ret);
+int core_qp_init_truth(struct core_state *state, PyObject *init, enum core_name name, int *ret);
 
 /* Holds its parents, puts their handles into `init`, and keeps room in the map. Returns 0; or -1, and it is gone. */
 int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const char *method);
 
-/* Takes the handle (NULL: the verb failed with `err`, which is raised with what the device would have granted). */
-PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb,
+/*
+ * Takes the handle (NULL: the verb failed with `err`, which is raised with `detail` or, where that is empty, with what
+ * is over the device's limits).
+ */
+PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb, const char *detail,
                          const struct ibv_qp_init_attr *init);
 
 /* ---- states ---------------------------------------------------------------------------------------------------------- */
@@ -74,7 +84,16 @@ PyObject *core_qp_get_first_error(PyObject *self, void *ignored);
 PyObject *core_qp_get_send_cq(PyObject *self, void *ignored);
 PyObject *core_qp_get_recv_cq(PyObject *self, void *ignored);
 PyObject *core_qp_get_srq(PyObject *self, void *ignored);
-PyObject *core_qp_repr(PyObject *self);
+PyObject *core_qp_repr(PyObject *self, const char *type_name);
+
+/*
+ * modify(attr_mask, **fields): fields of struct ibv_qp_attr by keyword, and the first of them by position after the mask
+ * where the module takes it so (NULL where not).
+ */
+PyObject *core_qp_method_modify(PyObject *self, PyObject *args, PyObject *kwargs, const char *second);
+
+/* query(): (a dict of the fields called `names`, or of all where that is NULL; a QPCap). */
+PyObject *core_qp_method_query(PyObject *self, uint32_t mask, const char *const *names);
 PyObject *core_qp_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs);
 
 #define CORE_QP_POST_SEND_METHOD                                                                                       \

@@ -2,6 +2,7 @@
 /* The fields of struct ibv_qp_attr. See qp_attr.h. */
 #include "qp_attr.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,18 +91,33 @@ static int put_ah_attr(struct core_state *state, PyObject *dict, const char *nam
     return failed;
 }
 
-PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr)
+static bool is_named(const char *const *names, const char *name)
+{
+    if (!names)
+        return true;
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr, const char *const *names)
 {
     PyObject *dict = PyDict_New();
 
     for (size_t i = 0; dict && i < FIELD_COUNT; i++) {
-        PyObject *value = core_field_get((PyObject *)attr, (void *)&fields[i]);
+        PyObject *value;
+
+        if (!is_named(names, fields[i].name))
+            continue;
+        value = core_field_get((PyObject *)attr, (void *)&fields[i]);
         if (!value || PyDict_SetItemString(dict, fields[i].name, value) < 0)
             Py_CLEAR(dict);
         Py_XDECREF(value);
     }
-    if (dict && (put_ah_attr(state, dict, "ah_attr", &attr->ah_attr) < 0 ||
-                 put_ah_attr(state, dict, "alt_ah_attr", &attr->alt_ah_attr) < 0))
+    if (dict && is_named(names, "ah_attr") && put_ah_attr(state, dict, "ah_attr", &attr->ah_attr) < 0)
+        Py_CLEAR(dict);
+    if (dict && is_named(names, "alt_ah_attr") && put_ah_attr(state, dict, "alt_ah_attr", &attr->alt_ah_attr) < 0)
         Py_CLEAR(dict);
     return dict;
 }

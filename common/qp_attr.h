@@ -10,8 +10,8 @@
 /* Sets one field by its name. Returns 0; -1 with TypeError for a name that the structure does not have. */
 int core_qp_attr_set(struct core_state *state, struct ibv_qp_attr *attr, PyObject *name, PyObject *value);
 
-/* Every field as a dictionary (address vectors as AHAttr), without cap. */
-PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr);
+/* Fields as a dictionary: those called `names` (ended by NULL), or all where that is NULL, without cap. */
+PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr, const char *const *names);
 
 /* "RTR" for IBV_QPS_RTR; "?" for what is none. */
 const char *core_qp_state_name(uint32_t qp_state);

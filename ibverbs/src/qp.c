@@ -10,8 +10,6 @@
 #include "classes.h"
 #include "error.h"
 #include "makers.h"
-#include "qp_attr.h"
-#include "qp_cap.h"
 #include "verbs.h"
 
 #define PSN_MOST 0xffffff
@@ -33,7 +31,7 @@ PyObject *ibverbs_pd_create_qp(PyObject *op, PyObject *const *args, Py_ssize_t n
     if (core_parse(pd->state, &create_qp_params, args, nargs, kwnames, &init_attr) < 0 ||
         core_check_open(pd, "create_qp") < 0)
         return NULL;
-    self = core_qp_new(pd, init_attr, &init, "create_qp");
+    self = core_qp_new(pd, init_attr, 0, &init, "create_qp");
     if (!self || core_qp_begin(self, &init, "create_qp") < 0)
         return NULL;
 
@@ -42,7 +40,7 @@ PyObject *ibverbs_pd_create_qp(PyObject *op, PyObject *const *args, Py_ssize_t n
     qp = verbs.create_qp(pd->handle, &init);
     err = qp ? 0 : verbs_last_errno();
     Py_END_ALLOW_THREADS
-    return core_qp_finish(self, qp, err, "ibv_create_qp", &init);
+    return core_qp_finish(self, qp, err, "ibv_create_qp", "", &init);
 }
 
 /* ---- the states, one by one ---------------------------------------------------------------------------------------- */
@@ -222,74 +220,29 @@ static PyObject *qp_to_rts(PyObject *op, PyObject *const *args, Py_ssize_t nargs
 
 /* ---- the verbs themselves ------------------------------------------------------------------------------------------ */
 
-/* Sorts modify()'s arguments: two parameters, and any field of struct ibv_qp_attr by keyword. */
-static int read_modify(struct core_qp *self, PyObject *args, PyObject *kwargs, uint32_t *ret_mask,
-                       struct ibv_qp_attr *attr)
+static PyObject *qp_modify(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    struct core_state *state = self->base.state;
-    Py_ssize_t nargs = PyTuple_Size(args), position = 0;
-    PyObject *mask = nargs > 0 ? PyTuple_GetItem(args, 0) : NULL;
-    PyObject *ah_attr = nargs > 1 ? PyTuple_GetItem(args, 1) : NULL;
-    PyObject *name, *value;
-
-    if (nargs > 2) {
-        PyErr_Format(PyExc_TypeError, "QP.modify() takes at most 2 arguments by position, got %zd", nargs);
-        return -1;
-    }
-    while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
-        PyObject **slot = PyUnicode_Compare(name, state->names[CORE_NAME_attr_mask]) == 0 ? &mask
-                          : PyUnicode_Compare(name, state->names[CORE_NAME_ah_attr]) == 0 ? &ah_attr
-                                                                                          : NULL;
-        if (slot && *slot) {
-            PyErr_Format(PyExc_TypeError, "QP.modify() got %R twice", name);
-            return -1;
-        }
-        if (slot)
-            *slot = value;
-        else if (core_qp_attr_set(state, attr, name, value) < 0)
-            return -1;
-    }
-    if (!mask) {
-        PyErr_SetString(PyExc_TypeError, "QP.modify() lacks its argument 'attr_mask'");
-        return -1;
-    }
-    if (ah_attr && ah_attr != Py_None && core_qp_attr_set(state, attr, state->names[CORE_NAME_ah_attr], ah_attr) < 0)
-        return -1;
-    return core_u32(state, mask, "attr_mask", ret_mask);
+    return core_qp_method_modify(self, args, kwargs, "ah_attr");
 }
 
-static PyObject *qp_modify(PyObject *op, PyObject *args, PyObject *kwargs)
+static PyObject *qp_query(PyObject *self, PyObject *ignored)
 {
-    struct core_qp *self = (struct core_qp *)op;
-    struct ibv_qp_attr attr = {0};
-    uint32_t mask;
-
-    if (read_modify(self, args, kwargs, &mask, &attr) < 0 || core_qp_modify(self, &attr, mask, "modify") < 0)
-        return NULL;
-    Py_RETURN_NONE;
-}
-
-static PyObject *qp_query(PyObject *op, PyObject *ignored)
-{
-    struct core_qp *self = (struct core_qp *)op;
     const uint32_t mask = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
                           IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
                           IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
                           IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_CAP | IBV_QP_DEST_QPN;
-    struct ibv_qp_init_attr init;
-    struct ibv_qp_attr attr;
-    PyObject *fields, *cap;
 
     (void)ignored;
-    if (core_qp_query(self, mask, &attr, &init, "query") < 0)
-        return NULL;
-    fields = core_qp_attr_dict(self->base.state, &attr);
-    cap = fields ? core_qp_cap_new(self->base.state, &init.cap) : NULL;
-    if (!cap) {
-        Py_XDECREF(fields);
-        return NULL;
-    }
-    return Py_BuildValue("(NN)", fields, cap);
+    return core_qp_method_query(self, mask, NULL);
+}
+
+static PyObject *qp_repr(PyObject *self)
+{
+    static const char *const names[] = {[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD"};
+    uint32_t type = ((struct core_qp *)self)->limits.qp_type;
+    const char *name = type < sizeof names / sizeof *names ? names[type] : NULL;
+
+    return core_qp_repr(self, name ? name : "of another type");
 }
 
 /* ---- the class --------------------------------------------------------------------------------------------------- */
@@ -325,7 +278,7 @@ static PyType_Slot qp_slots[] = {
     {Py_tp_doc, "QP()\n--\n\nA queue pair; PD.create_qp() makes one."},
     {Py_tp_new, core_qp_no_constructor},
     CORE_LIFETIME_SLOTS,
-    {Py_tp_repr, core_qp_repr},
+    {Py_tp_repr, qp_repr},
     {Py_tp_methods, qp_methods},
     {Py_tp_getset, qp_getset},
     {Py_tp_members, qp_members},
