@@ -84,7 +84,9 @@ class SendWr(Structure):
 
 
 class Request(Structure):
-    _fields_ = [("send", SendWr), ("queue", c_uint64), ("at", c_uint64), ("call", c_uint32), ("kind", c_uint32)]
+    _fields_ = [("send", SendWr), ("queue", c_uint64), ("at", c_uint64), ("call", c_uint32), ("kind", c_uint32),
+                ("ah", c_uint64), ("remote_addr", c_uint64), ("remote_qpn", c_uint32), ("remote_qkey", c_uint32),
+                ("rkey", c_uint32)]  # fmt: skip
 
 
 class Registration(Structure):
@@ -162,8 +164,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "stub_set_guid": (None, c_int, c_uint64),
     "stub_set_port": (None, c_int, c_int, c_int, c_int, c_int),
     "stub_set_gid": (None, c_int, c_int, c_char * 16),
+    "stub_set_efa_caps": (None, c_uint32),
     "stub_set_lenient": (None, c_int),
     "stub_push_wc": (c_int, c_void_p, POINTER(Wc), c_int),
+    "stub_push_wc_ex": (c_int, c_void_p, POINTER(Wc), c_int, c_char_p, c_int),
+    "stub_open_sessions": (c_int,),
     "stub_push_cq_event": (c_int, c_void_p),
     "stub_raise_event": (None, c_void_p, c_int, c_void_p, c_int),
     "stub_unacked": (c_ulong,),
@@ -180,14 +185,17 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "stub_last_modify": (c_int, POINTER(QpAttr)),
     "stub_last_ah": (None, POINTER(AhAttr)),
     "stub_last_qp_init": (None, POINTER(QpInitAttr)),
+    "stub_last_qp_init_ex": (c_uint64, POINTER(c_uint16), POINTER(c_uint8)),
     "stub_last_srq_modify": (c_int, POINTER(SrqAttr)),
 }
 
 
 class Captured:
-    """One request as the library was given it."""
+    """One request as the library was given it. `to` is the destination of one between wr_start and wr_complete."""
 
     def __init__(self, request: Request, sges: list[tuple[int, int, int]], inline: bytes) -> None:
+        self.to = (request.ah, request.remote_qpn, request.remote_qkey)
+        self.remote = (request.remote_addr, request.rkey)
         self.wr: SendWr = request.send
         self.queue: int = request.queue
         self.at: int = request.at
@@ -259,6 +267,9 @@ class Stub:
     def set_gid(self, device: int, index: int, raw: bytes) -> None:
         self.lib.stub_set_gid(device, index, (c_char * 16).from_buffer_copy(raw))
 
+    def set_efa_caps(self, caps: int) -> None:
+        self.lib.stub_set_efa_caps(caps)
+
     def set_lenient(self, on: bool = True) -> None:
         self.lib.stub_set_lenient(on)
 
@@ -269,6 +280,21 @@ class Stub:
         err = self.lib.stub_push_wc(pointer(cq), wc, solicited)
         if err:
             raise OSError(err, "stub_push_wc")
+
+    def push_wc_ex(
+        self, cq: Any, imm: int = 0, sgid: bytes | None = None, unsolicited: bool = False, **fields: int
+    ) -> None:
+        """The same with what an extended CQ of libefa tells beside."""
+        wc = Wc(**fields)
+        wc.imm_bytes[:] = imm.to_bytes(4, "big")
+        err = self.lib.stub_push_wc_ex(pointer(cq), wc, False, sgid, unsolicited)
+        if err:
+            raise OSError(err, "stub_push_wc_ex")
+
+    @property
+    def open_sessions(self) -> int:
+        """Extended sessions and polls that this thread has open in the library."""
+        return int(self.lib.stub_open_sessions())
 
     def push_cq_event(self, cq: Any) -> None:
         err = self.lib.stub_push_cq_event(pointer(cq))
@@ -332,6 +358,11 @@ class Stub:
         attr = QpInitAttr()
         self.lib.stub_last_qp_init(attr)
         return attr
+
+    def last_qp_init_ex(self) -> tuple[int, int, int]:
+        """(send_ops_flags, flags of libefa, service level) of the last extended queue pair."""
+        flags, sl = c_uint16(), c_uint8()
+        return int(self.lib.stub_last_qp_init_ex(flags, sl)), flags.value, sl.value
 
     def last_srq_modify(self) -> tuple[int, SrqAttr]:
         attr = SrqAttr()

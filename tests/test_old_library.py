@@ -158,7 +158,7 @@ import ibverbs
 print(len(ibverbs.get_device_list()))
 """
     )
-    assert "2" in run(code, str(tmp_path)).stdout.splitlines()
+    assert "3" in run(code, str(tmp_path)).stdout.splitlines()
 
 
 def test_an_empty_variable_means_the_system_library(stub_library: Stub) -> None:

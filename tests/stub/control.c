@@ -93,7 +93,8 @@ static bool takes_away(enum stub_verb verb)
 /* Verbs that return nothing. */
 static bool cannot_fail(enum stub_verb verb)
 {
-    return verb == VERB_ack_cq_events || verb == VERB_ack_async_event || verb == VERB_free_device_list;
+    return verb == VERB_ack_cq_events || verb == VERB_ack_async_event || verb == VERB_free_device_list ||
+           verb == VERB_wr_start || verb == VERB_wr_abort || verb == VERB_end_poll;
 }
 
 /* Post and poll leave the short road only while there is something to look at. */
@@ -240,12 +241,16 @@ int stub_refusal(enum stub_verb verb, int *ret_after, enum stub_bad_wr *ret_bad)
 
 STUB_EXPORT const char *stub_version(void)
 {
-#if defined(STUB_OLD)
-    return "stub old";
-#elif defined(STUB_BROKEN)
+#if defined(STUB_BROKEN)
     return "stub broken";
-#else
+#elif STUB_RELEASE == STUB_OLDEST
+    return "stub old";
+#elif STUB_RELEASE == STUB_NEWEST
     return "stub";
+#else
+#define WORDS(release) "stub " #release
+#define RELEASE_WORDS(release) WORDS(release)
+    return RELEASE_WORDS(STUB_RELEASE);
 #endif
 }
 

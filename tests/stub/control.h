@@ -18,7 +18,7 @@
 /* The error of a fault that returns NULL and leaves errno 0, as a careless provider does. */
 #define STUB_NO_ERRNO 0x7fffffff
 
-/* Says that this library is the stub, and which build: "stub", "stub old" or "stub broken". */
+/* Says that this library is the stub, and which build: "stub", "stub 44", "stub 33", "stub old" or "stub broken". */
 STUB_EXPORT const char *stub_version(void);
 
 /* Forgets all faults, lies, delays, gates, captures and counts, and restores the devices. Objects stay. */
@@ -57,18 +57,26 @@ STUB_EXPORT void stub_gate_open(const char *verb);
 /* Threads inside a call of the verb now. For post and poll only while a delay, gate or capture is on. */
 STUB_EXPORT int stub_inside(const char *verb);
 
-/* How many devices there are, 0 to 4: stub0 (RoCE, one port), stub1 (InfiniBand, two ports), and so on in turn. */
+/* How many devices there are, 0 to 4; at first 3: stub0 (RoCE, one port), stub1 (InfiniBand, two ports), stub2 (EFA),
+ * stub3 (as stub1). */
 STUB_EXPORT void stub_set_devices(int count);
 STUB_EXPORT void stub_set_guid(int device, uint64_t guid);
 STUB_EXPORT void stub_set_port(int device, int link_layer, int state, int active_mtu, int lid);
 STUB_EXPORT void stub_set_gid(int device, int index, const uint8_t raw[16]);
 STUB_EXPORT void stub_set_limits(int device, const struct ibv_device_attr *attr);
 
+/* What efadv_query_device says of the EFA device: bits of EFADV_DEVICE_ATTR_CAPS_. */
+STUB_EXPORT void stub_set_efa_caps(uint32_t caps);
+
 /* modify_qp and create_ah take any values and states, so that marshalling can be tried with all of them. */
 STUB_EXPORT void stub_set_lenient(int on);
 
 /* Puts a completion into a CQ as it is, and raises its event when the CQ is armed. 0, or ENOMEM when full. */
 STUB_EXPORT int stub_push_wc(struct ibv_cq *cq, const struct ibv_wc *wc, int solicited);
+
+/* The same with what an extended CQ of libefa can tell: the sender's GID (NULL: none), and whether it took no receive. */
+STUB_EXPORT int stub_push_wc_ex(struct ibv_cq *cq, const struct ibv_wc *wc, int solicited, const uint8_t *sgid,
+                                int unsolicited);
 
 /* Raises a completion event for a CQ that nothing was put into. 0, or EINVAL when it has no channel. */
 STUB_EXPORT int stub_push_cq_event(struct ibv_cq *cq);
@@ -91,8 +99,13 @@ STUB_EXPORT int stub_release(struct ibv_qp *qp, int receive, int count, int stat
 /* How bad_wr comes back from a refused post. */
 enum stub_bad_wr { STUB_BAD_WR_RIGHT, STUB_BAD_WR_UNTOUCHED, STUB_BAD_WR_NULL, STUB_BAD_WR_WILD };
 
-/* The next call of post_send, post_recv or post_srq_recv takes `after` requests, then refuses with `err`. */
+/* The next call of post_send, post_recv or post_srq_recv takes `after` requests, then refuses with `err`. Of
+ * wr_complete: the builder of request `after` (or wr_complete itself, where there are no more) refuses, so that
+ * nothing is taken. */
 STUB_EXPORT void stub_refuse(const char *verb, int after, int err, enum stub_bad_wr bad);
+
+/* Extended sessions (wr_start) and polls (start_poll) that the calling thread has open. */
+STUB_EXPORT int stub_open_sessions(void);
 
 /* Capture: while on, every post is copied, and so are inline bytes when on is 2 (the addresses must exist). */
 struct stub_request {
@@ -100,7 +113,10 @@ struct stub_request {
     void *queue;              /* the QP or SRQ it was posted to */
     uint64_t at;              /* the address of the request that the library was given */
     uint32_t call;            /* counts the posts since the capture began, from 0 */
-    uint32_t kind;            /* 0 send, 1 receive, 2 shared receive */
+    uint32_t kind;            /* 0 send, 1 receive, 2 shared receive, 3 send between wr_start and wr_complete */
+    /* Of kind 3, beside wr_id, opcode, send_flags and imm_data of `send`: */
+    uint64_t ah, remote_addr;
+    uint32_t remote_qpn, remote_qkey, rkey;
 };
 STUB_EXPORT void stub_capture(int on);
 STUB_EXPORT int stub_captured(void);
@@ -118,6 +134,7 @@ struct stub_registration {
 STUB_EXPORT void stub_last_registration(struct stub_registration *ret_registration);
 STUB_EXPORT int stub_last_modify(struct ibv_qp_attr *ret_attr);
 STUB_EXPORT void stub_last_ah(struct ibv_ah_attr *ret_attr);
+STUB_EXPORT uint64_t stub_last_qp_init_ex(uint16_t *ret_efa_flags, uint8_t *ret_sl);
 STUB_EXPORT void stub_last_qp_init(struct ibv_qp_init_attr *ret_attr);
 STUB_EXPORT int stub_last_srq_modify(struct ibv_srq_attr *ret_attr);
 

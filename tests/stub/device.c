@@ -13,6 +13,7 @@
 #define MAX_PORTS 2
 #define GIDS 8
 #define PKEYS 2
+#define EFA_DEVICE 2
 
 /* Bytes that the exported ibv_query_port writes: the structure as it was before port_cap_flags2. */
 #define COMPAT_PORT_ATTR 48
@@ -24,6 +25,7 @@ static struct device {
     struct ibv_device_attr attr;
     struct ibv_port_attr ports[MAX_PORTS];
     union ibv_gid gids[GIDS];
+    struct stub_efa_limits efa;   /* all zero where it is no EFA device */
 } devices[MAX_DEVICES];
 static int device_count;
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
@@ -39,6 +41,28 @@ static void fill_ports(struct device *dev, bool infiniband)
             .active_speed = 32, .phys_state = 5, .flags = 6, .port_cap_flags2 = 0x12,
             .link_layer = infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET,
         };
+}
+
+/* What EFA has less of: one port and one GID, no link layer of a name, few entries. */
+static void make_efa(struct device *dev)
+{
+    dev->device.node_type = IBV_NODE_UNSPECIFIED;
+    dev->device.transport_type = IBV_TRANSPORT_UNSPECIFIED;
+    dev->efa = (struct stub_efa_limits){
+        .max_sq_wr = 4096, .max_rq_wr = 32768, .max_sq_sge = 8, .max_rq_sge = 8, .inline_buf_size = 32,
+        .inline_buf_size_ex = STUB_RELEASE >= 63 ? 128 : 0, .caps = STUB_EFA_CAPS, .max_rdma_size = 1u << 31,
+    };
+    dev->attr.max_qp_wr = 32768;
+    dev->attr.max_sge = 8;
+    dev->attr.max_sge_rd = 1;
+    dev->attr.atomic_cap = IBV_ATOMIC_NONE;
+    dev->attr.max_srq = dev->attr.max_srq_wr = dev->attr.max_srq_sge = dev->attr.max_mw = 0;
+    dev->attr.max_pkeys = 1;
+    dev->ports[0].gid_tbl_len = dev->ports[0].pkey_tbl_len = dev->ports[0].lmc = 1;
+    dev->ports[0].max_msg_sz = 8928;
+    dev->ports[0].active_mtu = IBV_MTU_4096;
+    dev->ports[0].link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+    memset(dev->gids + 1, 0, sizeof dev->gids - sizeof dev->gids[0]);
 }
 
 static void fill_device(struct device *dev, int index)
@@ -72,13 +96,15 @@ static void fill_device(struct device *dev, int index)
         dev->gids[1].raw[10] = dev->gids[1].raw[11] = 0xff;
         memcpy(dev->gids[1].raw + 12, (uint8_t[]){192, 0, 2, (uint8_t)(index + 1)}, 4);
     }
+    if (index == EFA_DEVICE)
+        make_efa(dev);
 }
 
 static void fill_all(void)
 {
     for (int i = 0; i < MAX_DEVICES; i++)
         fill_device(&devices[i], i);
-    device_count = 2;
+    device_count = 3;
 }
 
 void stub_reset_devices(void)
@@ -95,6 +121,13 @@ static struct device *device_of(const struct ibv_context *context)
 const struct ibv_device_attr *stub_limits(const struct ibv_context *context)
 {
     return &device_of(context)->attr;
+}
+
+const struct stub_efa_limits *stub_efa_limits(const struct ibv_context *context)
+{
+    const struct device *dev = device_of(context);
+
+    return dev->efa.max_sq_wr ? &dev->efa : NULL;
 }
 
 int stub_port_count(const struct ibv_context *context)
@@ -140,6 +173,12 @@ STUB_EXPORT void stub_set_limits(int device, const struct ibv_device_attr *attr)
 {
     pthread_once(&devices_once, fill_all);
     devices[device].attr = *attr;
+}
+
+STUB_EXPORT void stub_set_efa_caps(uint32_t caps)
+{
+    pthread_once(&devices_once, fill_all);
+    devices[EFA_DEVICE].efa.caps = caps;
 }
 
 /* The list, and before it what stub_delete needs. */
@@ -195,7 +234,7 @@ STUB_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
     return ((struct device *)device)->guid;
 }
 
-#ifndef STUB_OLD
+#if STUB_RELEASE >= 30
 STUB_EXPORT int ibv_get_device_index(struct ibv_device *device)
 {
     return (int)((struct device *)device - devices);
@@ -262,7 +301,7 @@ STUB_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port, struct
     return query_port(context, port, attr, COMPAT_PORT_ATTR, VERB_query_port_compat);
 }
 
-#ifndef STUB_OLD
+#if STUB_RELEASE >= 22
 static int query_port_op(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr, size_t size)
 {
     return query_port(context, port, attr, size, VERB_query_port);
@@ -301,7 +340,7 @@ STUB_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int in
     return err ? stub_minus_one(err) : 0;
 }
 
-#ifndef STUB_OLD
+#if STUB_RELEASE >= 20
 STUB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey)
 {
     if (stub_enter(VERB_get_pkey_index, &stub_context_of(context)->object))
@@ -311,7 +350,9 @@ STUB_EXPORT int ibv_get_pkey_index(struct ibv_context *context, uint8_t port, __
         return -1;
     return pkey == htobe16(0xffff) ? 0 : pkey == htobe16(0x8001) ? 1 : -1;
 }
+#endif
 
+#if STUB_RELEASE >= 32
 static bool empty_gid(const union ibv_gid *gid)
 {
     static const union ibv_gid none;
@@ -391,7 +432,7 @@ static int no_dealloc_mw(struct ibv_mw *mw)
 
 static void fill_ops(struct verbs_context *vctx)
 {
-#ifdef STUB_OLD
+#if STUB_RELEASE < 22
     /* The structure of an old library ends here; what lies above is somebody else's memory. */
     memset(vctx, 0x5a, offsetof(struct verbs_context, destroy_rwq_ind_table));
     vctx->sz = sizeof *vctx - offsetof(struct verbs_context, destroy_rwq_ind_table);
@@ -400,6 +441,7 @@ static void fill_ops(struct verbs_context *vctx)
     vctx->sz = sizeof *vctx;
 #endif
     vctx->query_device_ex = query_device_ex;
+    vctx->create_qp_ex = stub_create_qp_ex;
     vctx->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
     vctx->context.ops.alloc_mw = no_alloc_mw;
     vctx->context.ops.bind_mw = no_bind_mw;

@@ -164,10 +164,19 @@ STUB_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibchannel)
     stub_leave(VERB_destroy_comp_channel, &channel->object);
     if (channel->channel.refcnt)
         return EBUSY;
+    if (channel->quiet)
+        stub_violation("destroy_comp_channel under %d queues of efadv_create_cq", channel->quiet);
     if ((err = stub_delete(&channel->object)))
         return err;
     stub_queue_close(&channel->events);
     return 0;
+}
+
+void stub_quiet_channel(struct stub_channel *channel)
+{
+    pthread_mutex_lock(&stub_mutex);
+    channel->quiet++;
+    pthread_mutex_unlock(&stub_mutex);
 }
 
 STUB_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibchannel, struct ibv_cq **cq, void **cq_context)
@@ -218,12 +227,13 @@ STUB_EXPORT void ibv_ack_cq_events(struct ibv_cq *ibcq, unsigned int nevents)
 /* Completion event of a CQ with a channel. */
 void stub_signal(struct stub_cq *cq)
 {
-    put_event(&((struct stub_channel *)cq->cq.channel)->events, &(struct stub_event){.cq = &cq->cq});
+    stub_check(&cq->channel->object, KIND_channel, VERB_poll_cq);
+    put_event(&cq->channel->events, &(struct stub_event){.cq = &cq->cq});
 }
 
 STUB_EXPORT int stub_push_cq_event(struct ibv_cq *cq)
 {
-    if (!cq->channel)
+    if (!((struct stub_cq *)cq)->channel)
         return EINVAL;
     stub_signal((struct stub_cq *)cq);
     return 0;

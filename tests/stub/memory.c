@@ -49,7 +49,7 @@ static int check_registration(const struct stub_pd *pd, const struct stub_regist
 
     if (access & ~(KNOWN_ACCESS | OPTIONAL_ACCESS))
         return EINVAL;
-#ifdef STUB_OLD
+#if STUB_RELEASE < 28
     if (access & OPTIONAL_ACCESS)
         return EINVAL;
 #endif
@@ -98,7 +98,7 @@ STUB_EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t leng
     return register_memory(pd, VERB_reg_mr, &reg);
 }
 
-#ifndef STUB_OLD
+#if STUB_RELEASE >= 28
 STUB_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                             unsigned int access)
 {
@@ -112,7 +112,9 @@ STUB_EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t
 {
     return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned int)access);
 }
+#endif
 
+#if STUB_RELEASE >= 34
 STUB_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                                              int access)
 {

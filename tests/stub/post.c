@@ -48,6 +48,11 @@ void stub_capture_mode(int on)
     pthread_mutex_unlock(&stub_mutex);
 }
 
+static bool copies_inline(const struct ibv_send_wr *wr)
+{
+    return capture_mode == 2 && wr->send_flags & IBV_SEND_INLINE;
+}
+
 static void *grown(void *block, size_t *room, size_t needed, size_t each)
 {
     if (needed <= *room)
@@ -75,13 +80,48 @@ static void copy_request(const struct ibv_send_wr *wr, uint64_t at, void *queue,
     to->inline_length = 0;
     for (int i = 0; i < wr->num_sge; i++) {
         sges[sge_count++] = wr->sg_list[i];
-        if (capture_mode < 2 || !(wr->send_flags & IBV_SEND_INLINE) || !wr->sg_list[i].length)
+        if (!copies_inline(wr) || !wr->sg_list[i].length)
             continue;
         inlines = grown(inlines, &inline_room, inline_count + wr->sg_list[i].length, 1);
         memcpy(inlines + inline_count, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
         inline_count += wr->sg_list[i].length;
         to->inline_length += wr->sg_list[i].length;
     }
+}
+
+/* What a session staged, once it is complete. Inline data was copied by its setter: it comes in any mode. */
+void stub_capture_session(const struct stub_qp *qp)
+{
+    const struct stub_session *session = qp->session;
+
+    pthread_mutex_lock(&stub_mutex);
+    for (uint32_t i = 0; capture_mode && i < session->count; i++) {
+        const struct stub_staged *from = &session->staged[i];
+        const uint8_t *bytes = session->inlines + i * qp->cap.max_inline_data;
+        struct ibv_send_wr wr = {
+            .wr_id = from->wr_id, .num_sge = from->num_sge, .opcode = (enum ibv_wr_opcode)from->opcode,
+            .sg_list = session->sges + i * qp->cap.max_send_sge, .send_flags = from->flags, .imm_data = from->imm,
+        };
+        struct captured *to;
+
+        copy_request(&wr, i, (void *)qp, 3);
+        to = &captured[captured_count - 1];
+        to->request.ah = (uintptr_t)from->ah;
+        to->request.remote_addr = from->remote_addr;
+        to->request.remote_qpn = from->qpn;
+        to->request.remote_qkey = from->qkey;
+        to->request.rkey = from->rkey;
+        if (!(from->flags & IBV_SEND_INLINE) || from->num_sge)
+            continue;
+        to->inline_at = inline_count;
+        to->inline_length = from->byte_len;
+        inlines = grown(inlines, &inline_room, inline_count + from->byte_len, 1);
+        memcpy(inlines + inline_count, bytes, from->byte_len);
+        inline_count += from->byte_len;
+    }
+    if (capture_mode)
+        captured_calls++;
+    pthread_mutex_unlock(&stub_mutex);
 }
 
 static void capture_sends(const struct ibv_send_wr *wr, void *queue)
@@ -110,39 +150,6 @@ static void capture_receives(const struct ibv_recv_wr *wr, void *queue, uint32_t
     pthread_mutex_unlock(&stub_mutex);
 }
 
-static inline uint32_t total(const struct ibv_sge *sge, int count)
-{
-    uint32_t sum = 0;
-
-    for (int i = 0; i < count; i++)
-        sum += sge[i].length;
-    return sum;
-}
-
-/* Under the lock of the CQ. */
-static inline bool put(struct stub_cq *cq, uint64_t wr_id, int status, int opcode, uint32_t byte_len, uint32_t qp_num)
-{
-    uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
-
-    if (STUB_UNLIKELY(head - atomic_load_explicit(&cq->tail, memory_order_relaxed) > cq->mask))
-        return false;
-    cq->ring[head & cq->mask] = (struct ibv_wc){
-        .wr_id = wr_id, .status = (enum ibv_wc_status)status, .opcode = (enum ibv_wc_opcode)opcode,
-        .byte_len = byte_len, .qp_num = qp_num,
-    };
-    atomic_store_explicit(&cq->head, head + 1, memory_order_release);
-    return true;
-}
-
-/* Under the lock of the CQ; whether an event is due. Receives count as unsolicited. */
-static inline bool disarm(struct stub_cq *cq, bool failed)
-{
-    if (STUB_LIKELY(!cq->armed) || (cq->armed == 1 && !failed))
-        return false;
-    cq->armed = 0;
-    return cq->cq.channel;
-}
-
 /* Needs stub_mutex. False when the queue of held requests is full. */
 static bool hold(struct stub_backlog *log, uint32_t size, uint64_t wr_id, uint32_t byte_len, uint8_t opcode, bool silent)
 {
@@ -168,6 +175,19 @@ static bool hold_one(struct stub_backlog *log, uint32_t size, uint64_t wr_id, ui
     return held;
 }
 
+/* All of a session or none of it: they wait to be released. */
+bool stub_hold_all(struct stub_qp *qp, const struct stub_staged *staged, uint32_t count)
+{
+    bool held = true;
+
+    pthread_mutex_lock(&stub_mutex);
+    held = qp->sends.count + count <= qp->cap.max_send_wr;
+    for (uint32_t i = 0; held && i < count; i++)
+        hold(&qp->sends, qp->cap.max_send_wr, staged[i].wr_id, staged[i].byte_len, wc_opcodes[staged[i].opcode], false);
+    pthread_mutex_unlock(&stub_mutex);
+    return held;
+}
+
 static inline int check_send(const struct stub_qp *qp, const struct ibv_send_wr *wr)
 {
     if (STUB_UNLIKELY((uint32_t)wr->num_sge > qp->cap.max_send_sge))
@@ -175,7 +195,7 @@ static inline int check_send(const struct stub_qp *qp, const struct ibv_send_wr 
     if (STUB_UNLIKELY((uint32_t)wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD))
         return EINVAL;
     if (STUB_UNLIKELY(wr->send_flags & IBV_SEND_INLINE) &&
-        total(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
+        stub_total(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
         return ENOMEM;
     if (qp->qp.qp_type == IBV_QPT_UD) {
         if (!wr->wr.ud.ah)
@@ -207,19 +227,19 @@ static inline __attribute__((always_inline)) int sends(struct stub_qp *qp, struc
         if ((err = check_send(qp, wr)))
             break;
         if (holding && !status) {
-            if (!hold_one(&qp->sends, qp->cap.max_send_wr, wr->wr_id, total(wr->sg_list, wr->num_sge),
+            if (!hold_one(&qp->sends, qp->cap.max_send_wr, wr->wr_id, stub_total(wr->sg_list, wr->num_sge),
                           wc_opcodes[wr->opcode], silent)) {
                 err = ENOMEM;
                 break;
             }
             continue;
         }
-        if (!silent && !put(cq, wr->wr_id, status, wc_opcodes[wr->opcode], 0, qp->qp.qp_num)) {
+        if (!silent && !stub_put(cq, wr->wr_id, status, wc_opcodes[wr->opcode], 0, qp->qp.qp_num)) {
             err = ENOMEM;
             break;
         }
     }
-    signal = disarm(cq, status != IBV_WC_SUCCESS);
+    signal = stub_disarm(cq, status != IBV_WC_SUCCESS);
     stub_lock_give(&cq->lock);
     if (STUB_UNLIKELY(signal))
         stub_signal(cq);
@@ -249,25 +269,40 @@ static inline __attribute__((always_inline)) int receives(struct stub_qp *qp, st
             break;
         }
         if (holding && !status) {
-            if (!hold_one(&qp->receives, qp->cap.max_recv_wr, wr->wr_id, total(wr->sg_list, wr->num_sge),
+            if (!hold_one(&qp->receives, qp->cap.max_recv_wr, wr->wr_id, stub_total(wr->sg_list, wr->num_sge),
                           IBV_WC_RECV, false)) {
                 err = ENOMEM;
                 break;
             }
             continue;
         }
-        if (!put(cq, wr->wr_id, status, IBV_WC_RECV, total(wr->sg_list, wr->num_sge), qp->qp.qp_num)) {
+        if (!stub_put(cq, wr->wr_id, status, IBV_WC_RECV, stub_total(wr->sg_list, wr->num_sge), qp->qp.qp_num)) {
             err = ENOMEM;
             break;
         }
     }
-    signal = disarm(cq, status != IBV_WC_SUCCESS);
+    signal = stub_disarm(cq, status != IBV_WC_SUCCESS);
     stub_lock_give(&cq->lock);
     if (STUB_UNLIKELY(signal))
         stub_signal(cq);
     if (STUB_UNLIKELY(err))
         *bad_wr = wr;
     return err;
+}
+
+/* What libefa takes and does wrong. */
+static void judge_efa_receives(const struct stub_qp *qp, const struct ibv_recv_wr *wr)
+{
+    if (!qp->session)
+        return;
+    for (; wr; wr = wr->next) {
+        if (!wr->num_sge)
+            stub_violation("a receive without SGEs, which takes a place for good and is never filled");
+        for (int i = 0; STUB_RELEASE < 57 && i < wr->num_sge; i++)
+            if (wr->sg_list[i].length > 65535)
+                stub_violation("a receive of %u bytes, of which this release keeps the low 16 bits",
+                               wr->sg_list[i].length);
+    }
 }
 
 static int shared_receives(struct stub_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, bool holding,
@@ -389,6 +424,7 @@ int stub_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_
         *bad_wr = wr;
         return EINVAL;
     }
+    judge_efa_receives(qp, wr);
     if (STUB_UNLIKELY(atomic_load_explicit(&stub_hot, memory_order_relaxed)))
         err = slow_receives(VERB_post_recv, qp, NULL, wr, bad_wr);
     else {

@@ -10,6 +10,7 @@ static struct ibv_qp_attr last_modify;
 static struct ibv_qp_init_attr last_init;
 static struct ibv_srq_attr last_srq_modify;
 static int last_mask, last_srq_mask;
+static struct { uint64_t operations; uint16_t efa_flags; uint8_t sl; } last_init_ex;
 
 void stub_reset_last(void)
 {
@@ -17,14 +18,38 @@ void stub_reset_last(void)
     memset(&last_modify, 0, sizeof last_modify);
     memset(&last_init, 0, sizeof last_init);
     memset(&last_srq_modify, 0, sizeof last_srq_modify);
+    memset(&last_init_ex, 0, sizeof last_init_ex);
     last_mask = last_srq_mask = 0;
     pthread_mutex_unlock(&stub_mutex);
 }
 
-static int check_limits(const struct ibv_device_attr *limits, const struct ibv_qp_init_attr *attr)
+static int check_efa_limits(const struct stub_efa_limits *limits, const struct ibv_qp_init_attr *attr)
 {
     const struct ibv_qp_cap *cap = &attr->cap;
 
+    if (attr->qp_type != IBV_QPT_UD && attr->qp_type != IBV_QPT_DRIVER)
+        return EOPNOTSUPP;
+    if (!attr->send_cq || !attr->recv_cq || attr->srq)
+        return EINVAL;
+    if (!cap->max_recv_sge)
+        stub_die("a queue pair of EFA with max_recv_sge 0 divides by zero");
+    if (cap->max_inline_data > limits->inline_buf_size) {
+        if (cap->max_inline_data > limits->inline_buf_size_ex || cap->max_send_wr > limits->max_sq_wr / 2)
+            return EINVAL;
+    }
+    return cap->max_send_wr > limits->max_sq_wr || cap->max_send_sge > limits->max_sq_sge ||
+                   cap->max_recv_sge > limits->max_rq_sge || cap->max_recv_wr > limits->max_rq_wr / cap->max_recv_sge
+               ? EINVAL
+               : 0;
+}
+
+static int check_limits(const struct ibv_context *context, const struct ibv_qp_init_attr *attr)
+{
+    const struct ibv_device_attr *limits = stub_limits(context);
+    const struct ibv_qp_cap *cap = &attr->cap;
+
+    if (stub_efa_limits(context))
+        return check_efa_limits(stub_efa_limits(context), attr);
     if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD)
         return EOPNOTSUPP;
     if (!attr->send_cq || !attr->recv_cq)
@@ -38,9 +63,24 @@ static int check_limits(const struct ibv_device_attr *limits, const struct ibv_q
     return 0;
 }
 
-/* What a device grants is often more than was asked for: here the depths are even, and inline comes in steps. */
-static void grant(struct ibv_qp_init_attr *attr)
+static uint32_t power_of_two(uint32_t at_least)
 {
+    uint32_t n = 1;
+
+    while (n < at_least)
+        n *= 2;
+    return at_least ? n : 0;
+}
+
+/* What a device grants is often more than was asked for: here the depths are even, and inline comes in steps.
+ * An EFA device has powers of two. */
+static void grant(const struct ibv_context *context, struct ibv_qp_init_attr *attr)
+{
+    if (stub_efa_limits(context)) {
+        attr->cap.max_send_wr = power_of_two(attr->cap.max_send_wr);
+        attr->cap.max_recv_wr = power_of_two(attr->cap.max_recv_wr);
+        return;
+    }
     attr->cap.max_send_wr += attr->cap.max_send_wr % 2;
     if (attr->srq)
         attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
@@ -57,37 +97,31 @@ static void link_queues(struct stub_qp *qp, int by)
         stub_adopt(&((struct stub_srq *)qp->qp.srq)->object, by);
 }
 
-#ifdef STUB_BROKEN
-#define ibv_create_qp missing_create_qp
-__attribute__((visibility("hidden")))
-#else
-STUB_EXPORT
-#endif
-struct ibv_qp *ibv_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+static struct stub_qp *make_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr, enum stub_verb verb)
 {
     struct stub_pd *pd = (struct stub_pd *)ibpd;
     struct stub_qp *qp = NULL;
     int err;
 
-    stub_check(&pd->object, KIND_pd, VERB_create_qp);
-    if ((err = stub_enter(VERB_create_qp, &pd->object)))
+    stub_check(&pd->object, KIND_pd, verb);
+    if ((err = stub_enter(verb, &pd->object)))
         return stub_null(err);
-    err = check_limits(stub_limits(ibpd->context), attr);
+    err = check_limits(ibpd->context, attr);
     if (!err) {
-        stub_check(&((struct stub_cq *)attr->send_cq)->object, KIND_cq, VERB_create_qp);
-        stub_check(&((struct stub_cq *)attr->recv_cq)->object, KIND_cq, VERB_create_qp);
+        stub_check(&((struct stub_cq *)attr->send_cq)->object, KIND_cq, verb);
+        stub_check(&((struct stub_cq *)attr->recv_cq)->object, KIND_cq, verb);
         if (attr->srq)
-            stub_check(&((struct stub_srq *)attr->srq)->object, KIND_srq, VERB_create_qp);
+            stub_check(&((struct stub_srq *)attr->srq)->object, KIND_srq, verb);
         qp = stub_new(KIND_qp, sizeof *qp, offsetof(struct stub_qp, object), &pd->object);
         err = qp ? 0 : ENOMEM;
     }
-    stub_leave(VERB_create_qp, &pd->object);
+    stub_leave(verb, &pd->object);
     if (err)
         return stub_null(err);
     pthread_mutex_lock(&stub_mutex);
     last_init = *attr;
     pthread_mutex_unlock(&stub_mutex);
-    grant(attr);
+    grant(ibpd->context, attr);
     qp->qp = (struct ibv_qp){
         .context = ibpd->context, .qp_context = attr->qp_context, .pd = ibpd, .send_cq = attr->send_cq,
         .recv_cq = attr->recv_cq, .srq = attr->srq, .handle = ++next_handle,
@@ -105,8 +139,86 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
         ((struct stub_srq *)attr->srq)->user = qp;
         stub_lock_give(&((struct stub_srq *)attr->srq)->lock);
     }
+    return qp;
+}
+
+#ifdef STUB_BROKEN
+#define ibv_create_qp missing_create_qp
+__attribute__((visibility("hidden")))
+#else
+STUB_EXPORT
+#endif
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct stub_qp *qp = make_qp(pd, attr, VERB_create_qp);
+
+    return qp ? &qp->qp : NULL;
+}
+
+#define UD_OPERATIONS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define WRITES (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
+
+static int check_extended(const struct stub_efa_limits *limits, const struct ibv_qp_init_attr_ex *attr,
+                          uint16_t efa_flags)
+{
+    uint64_t operations = UD_OPERATIONS;
+
+    if (!limits || attr->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+        return EOPNOTSUPP;
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd)
+        return EINVAL;
+    if (attr->qp_type == IBV_QPT_DRIVER) {
+        operations |= limits->caps & STUB_EFA_CAP_RDMA_READ ? IBV_QP_EX_WITH_RDMA_READ : 0;
+        operations |= limits->caps & STUB_EFA_CAPS & STUB_EFA_CAP_RDMA_WRITE ? (uint64_t)WRITES : 0;
+    }
+    if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~operations)
+        return EOPNOTSUPP;
+    if (efa_flags & ~(STUB_EFA_QP_UNSOLICITED_WRITE_RECV | (STUB_RELEASE >= 63 ? STUB_EFA_QP_INLINE_WRITE : 0)))
+        return EOPNOTSUPP;
+    if (efa_flags & STUB_EFA_QP_UNSOLICITED_WRITE_RECV &&
+        !(limits->caps & STUB_EFA_CAPS & STUB_EFA_CAP_UNSOLICITED_WRITE_RECV))
+        return EOPNOTSUPP;
+    return 0;
+}
+
+struct ibv_qp *stub_make_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr, uint8_t sl,
+                               uint16_t efa_flags, enum stub_verb verb)
+{
+    /* The first members of both structures are the same. */
+    struct ibv_qp_init_attr basic;
+    struct stub_qp *qp;
+    int err = check_extended(stub_efa_limits(context), attr, efa_flags);
+
+    if (err)
+        return stub_null(err);
+    memcpy(&basic, attr, offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof basic.sq_sig_all);
+    if (!(qp = make_qp(attr->pd, &basic, verb)))
+        return NULL;
+    attr->cap = basic.cap;
+    if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+        stub_session_make(qp, attr->send_ops_flags, efa_flags & STUB_EFA_QP_INLINE_WRITE))
+        stub_die("no memory for a queue pair");
+    pthread_mutex_lock(&stub_mutex);
+    last_init_ex.operations = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0;
+    last_init_ex.efa_flags = efa_flags;
+    last_init_ex.sl = sl;
+    pthread_mutex_unlock(&stub_mutex);
     return &qp->qp;
 }
+
+struct ibv_qp *stub_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    if (attr->qp_type != IBV_QPT_UD)
+        return stub_null(EOPNOTSUPP);
+    return stub_make_qp_ex(context, attr, 0, 0, VERB_create_qp_ex);
+}
+
+#if STUB_RELEASE >= 24
+STUB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    return ((struct stub_qp *)qp)->session ? &((struct stub_qp *)qp)->ex : NULL;
+}
+#endif
 
 STUB_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
@@ -118,6 +230,8 @@ STUB_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
     if ((err = stub_enter(VERB_destroy_qp, &qp->object)))
         return stub_positive(err);
     stub_leave(VERB_destroy_qp, &qp->object);
+    stub_wait_polled(qp->send_cq, "QP");
+    stub_wait_polled(qp->recv_cq, "QP");
     stub_queue_purge(&stub_context_of(ibqp->context)->events, ibqp);
     stub_wait_acked(&ibqp->events_completed, &qp->reported, "QP", &ibqp->mutex);
     if (srq) {
@@ -127,6 +241,7 @@ STUB_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
         stub_lock_give(&srq->lock);
     }
     link_queues(qp, -1);
+    stub_session_free(qp);
     free(qp->sends.ring);
     free(qp->receives.ring);
     qp->sends.ring = qp->receives.ring = NULL;
@@ -165,7 +280,8 @@ static const struct move {
 static int check_move(const struct stub_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     int from = (int)qp->qp.state, to = mask & IBV_QP_STATE ? (int)attr->qp_state : from;
-    int type = (int)qp->qp.qp_type - IBV_QPT_RC, rest = mask & ~IBV_QP_STATE;
+    bool srd = qp->qp.qp_type == IBV_QPT_DRIVER;
+    int type = (int)(srd ? IBV_QPT_UD : qp->qp.qp_type) - IBV_QPT_RC, rest = mask & ~IBV_QP_STATE;
 
     if (mask & IBV_QP_CUR_STATE && (int)attr->cur_qp_state != from)
         return EINVAL;
@@ -173,17 +289,24 @@ static int check_move(const struct stub_qp *qp, const struct ibv_qp_attr *attr, 
         return rest & ~IBV_QP_CUR_STATE ? EINVAL : 0;
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
         if (moves[i].from == from && moves[i].to == to) {
-            int need = moves[i].need[type];
+            int need = moves[i].need[type], allow = moves[i].allow[type];
 
-            return (rest & need) != need || rest & ~(need | moves[i].allow[type]) ? EINVAL : 0;
+            if (srd && from == IBV_QPS_RTR)
+                allow |= IBV_QP_RNR_RETRY;
+            return (rest & need) != need || rest & ~(need | allow) ? EINVAL : 0;
         }
     return EINVAL;
 }
+
+#define EFA_MODIFY (IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_PKEY_INDEX | IBV_QP_PORT | \
+                    IBV_QP_QKEY | IBV_QP_SQ_PSN | IBV_QP_RNR_RETRY)
 
 static int check_values(const struct stub_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const struct ibv_device_attr *limits = stub_limits(qp->qp.context);
 
+    if (stub_efa_limits(qp->qp.context) && mask & ~EFA_MODIFY)
+        return EOPNOTSUPP;
     if (mask & IBV_QP_PORT && (attr->port_num < 1 || attr->port_num > stub_port_count(qp->qp.context)))
         return EINVAL;
     if (mask & IBV_QP_PKEY_INDEX && attr->pkey_index >= limits->max_pkeys)
@@ -201,6 +324,9 @@ static int check_values(const struct stub_qp *qp, const struct ibv_qp_attr *attr
         return EINVAL;
     return 0;
 }
+
+#define EFA_QUERY (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN | IBV_QP_CAP | \
+                   IBV_QP_RNR_RETRY)
 
 #define TAKE(bit, field) do { if (mask & (bit)) qp->attr.field = attr->field; } while (0)
 
@@ -243,8 +369,8 @@ STUB_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int
     if ((err = stub_enter(VERB_modify_qp, &qp->object)))
         return stub_positive(err);
     if (!lenient) {
-        err = check_move(qp, attr, mask);
-        err = err ? err : check_values(qp, attr, mask);
+        err = check_values(qp, attr, mask);
+        err = err ? err : check_move(qp, attr, mask);
     }
     if (!err) {
         pthread_mutex_lock(&stub_mutex);
@@ -264,10 +390,13 @@ STUB_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
     struct stub_qp *qp = (struct stub_qp *)ibqp;
     int err;
 
-    (void)mask;
     stub_check(&qp->object, KIND_qp, VERB_query_qp);
     if ((err = stub_enter(VERB_query_qp, &qp->object)))
         return stub_positive(err);
+    if (stub_efa_limits(ibqp->context) && mask & ~EFA_QUERY) {
+        stub_leave(VERB_query_qp, &qp->object);
+        return EOPNOTSUPP;
+    }
     *attr = qp->attr;
     attr->qp_state = attr->cur_qp_state = qp->qp.state;
     attr->cap = qp->cap;
@@ -403,6 +532,18 @@ STUB_EXPORT void stub_last_qp_init(struct ibv_qp_init_attr *ret_attr)
     pthread_mutex_lock(&stub_mutex);
     *ret_attr = last_init;
     pthread_mutex_unlock(&stub_mutex);
+}
+
+STUB_EXPORT uint64_t stub_last_qp_init_ex(uint16_t *ret_efa_flags, uint8_t *ret_sl)
+{
+    uint64_t operations;
+
+    pthread_mutex_lock(&stub_mutex);
+    operations = last_init_ex.operations;
+    *ret_efa_flags = last_init_ex.efa_flags;
+    *ret_sl = last_init_ex.sl;
+    pthread_mutex_unlock(&stub_mutex);
+    return operations;
 }
 
 STUB_EXPORT int stub_last_srq_modify(struct ibv_srq_attr *ret_attr)

@@ -93,12 +93,14 @@ STUB_EXPORT int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct 
     return -1;
 }
 
-#ifndef STUB_OLD
+#if STUB_RELEASE >= 35
 STUB_EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
 {
     return atomic_load(&fork_asked) ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
+#endif
 
+#if STUB_RELEASE >= 31
 STUB_EXPORT struct ibv_context *ibv_import_device(int fd)
 {
     (void)fd;
@@ -154,11 +156,5 @@ STUB_EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode
 {
     (void)qp, (void)op, (void)flags;
     return 0;
-}
-
-STUB_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
-{
-    (void)qp;
-    return NULL;
 }
 #endif
