@@ -110,7 +110,30 @@ int core_parse_tuple(struct core_state *state, const struct core_params *params,
         if (last < 0)
             return -1;
     }
-    return check_required(state, params, ret_values);
+    if (check_required(state, params, ret_values) < 0)
+        return -1;
+    for (int i = 0; i < params->count; i++)
+        Py_XINCREF(ret_values[i]);
+    return 0;
+}
+
+void core_drop_values(const struct core_params *params, PyObject **values)
+{
+    for (int i = 0; i < params->count; i++)
+        Py_XDECREF(values[i]);
+}
+
+PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_params *params,
+                         core_make make)
+{
+    struct core_state *state = core_state_of(type);
+    PyObject *values[CORE_MAX_PARAMS], *self;
+
+    if (!state || core_parse_tuple(state, params, args, kwargs, values) < 0)
+        return NULL;
+    self = make(state, type, values);
+    core_drop_values(params, values);
+    return self;
 }
 
 /* ---- integers ------------------------------------------------------------------------------------------------ */

@@ -38,9 +38,18 @@ static inline int core_parse(struct core_state *state, const struct core_params 
     return 0;
 }
 
-/* The same for a constructor, which gets a tuple and perhaps a dictionary. */
+/*
+ * The same for a constructor, which gets a tuple and perhaps a dictionary. The values are new references, which
+ * core_drop_values lets go of: the collector's list of objects shows the dictionary to code that a conversion runs.
+ */
 int core_parse_tuple(struct core_state *state, const struct core_params *params, PyObject *args, PyObject *kwargs,
                      PyObject **ret_values);
+void core_drop_values(const struct core_params *params, PyObject **values);
+
+/* A tp_new: reads the arguments and has `make` make the object from them, in a module that is still there. */
+typedef PyObject *(*core_make)(struct core_state *state, PyTypeObject *type, PyObject **values);
+PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_params *params,
+                         core_make make);
 
 /*
  * An integer from `least` to `most`, from anything with __index__: TypeError for anything else, RangeError for what

@@ -92,18 +92,19 @@ PyObject *core_get_device_list(PyObject *module, PyObject *ignored)
 
 static const struct core_params new_params = {"Device", 2, 2, {CORE_NAME_name, CORE_NAME_guid}};
 
-static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    struct core_state *state = core_state_of(type);
-    PyObject *values[2], *self;
+    PyObject *self = PyType_GenericAlloc(type, 0);
 
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0)
-        return NULL;
-    self = PyType_GenericAlloc(type, 0);
     for (int i = 0; self && i < 2; i++)
         if (core_field_store(state, self, &device_fields[i], values[i]) < 0)
             Py_CLEAR(self);
     return self;
+}
+
+static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return core_construct(type, args, kwargs, &new_params, make);
 }
 
 /* Opens the device of this name; the list's other devices need not work. Without the GIL. */

@@ -51,14 +51,16 @@ int core_verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct core_state *state = core_state_of(Py_TYPE(self));
     PyObject *values[3];
+    int failed = -1;
 
     if (!state || core_parse_tuple(state, &verbs_error_params, args, kwargs, values) < 0)
         return -1;
-    if (!PyUnicode_Check(values[0])) {
+    if (PyUnicode_Check(values[0]))
+        failed = verbs_error_fill(state, self, values[0], values[1], values[2] ? values[2] : Py_None);
+    else
         core_raise_type("operation", "a string", values[0]);
-        return -1;
-    }
-    return verbs_error_fill(state, self, values[0], values[1], values[2] ? values[2] : Py_None);
+    core_drop_values(&verbs_error_params, values);
+    return failed;
 }
 
 static PyObject *verbs_error_operation(PyObject *self, void *closure)
@@ -135,7 +137,7 @@ static int completion_error_init(PyObject *self, PyObject *args, PyObject *kwarg
         return -1;
     if (!core_is(state, wc, CORE_TYPE_WC)) {
         core_raise_type("wc", "a WC", wc);
-        return -1;
+        goto done;
     }
 
     operation = PyUnicode_FromString("ibv_poll_cq");
@@ -144,9 +146,11 @@ static int completion_error_init(PyObject *self, PyObject *args, PyObject *kwarg
     if (operation && err && detail && verbs_error_fill(state, self, operation, err, detail) == 0 &&
         PyObject_SetAttrString(self, "_wc", wc) == 0)
         failed = 0;
+done:
     Py_XDECREF(operation);
     Py_XDECREF(err);
     Py_XDECREF(detail);
+    core_drop_values(&completion_error_params, &wc);
     return failed;
 }
 

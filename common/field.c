@@ -64,6 +64,16 @@ static PyObject *get_gid(PyObject *self, const char *at)
     return state ? core_gid_new(state, (const uint8_t *)at) : NULL;
 }
 
+static PyObject *get_object(const char *at)
+{
+    PyObject *object = *(PyObject *const *)at;
+
+    if (!object)
+        object = Py_None;
+    Py_INCREF(object);
+    return object;
+}
+
 PyObject *core_field_get(PyObject *self, void *closure)
 {
     const struct core_field *field = closure;
@@ -77,6 +87,8 @@ PyObject *core_field_get(PyObject *self, void *closure)
         return PyBool_FromLong(*at);
     case CORE_FIELD_GID:
         return get_gid(self, at);
+    case CORE_FIELD_OBJECT:
+        return get_object(at);
     case CORE_FIELD_SIGNED: /* every signed field of verbs is an int */
         memcpy(&number, at, sizeof number);
         return PyLong_FromLong(number);
@@ -131,6 +143,15 @@ static int store_signed(struct core_state *state, PyObject *value, const struct 
     return 0;
 }
 
+static void store_object(PyObject *value, PyObject **slot)
+{
+    PyObject *old = *slot;
+
+    Py_INCREF(value);
+    *slot = value;
+    core_drop_chained(old);
+}
+
 static __attribute__((noinline)) int store_slowly(struct core_state *state, PyObject *self,
                                                   const struct core_field *field, PyObject *value)
 {
@@ -151,6 +172,9 @@ static __attribute__((noinline)) int store_slowly(struct core_state *state, PyOb
         if (value != Py_None)
             return core_gid_bytes(state, value, field->name, (uint8_t *)at);
         memset(at, 0, 16);
+        return 0;
+    case CORE_FIELD_OBJECT:
+        store_object(value, (PyObject **)at);
         return 0;
     case CORE_FIELD_SIGNED:
         return store_signed(state, value, field, at);
@@ -216,11 +240,16 @@ int core_record_fill(struct core_state *state, PyObject *self, PyObject *args, P
             return -1;
     while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
         const struct core_field *field = find_field(record, name);
+        int failed;
+
         if (!field || field - record->fields < nargs) {
             PyErr_Format(PyExc_TypeError, field ? "%R was given twice" : "there is no field %R", name);
             return -1;
         }
-        if (core_field_store(state, self, field, value) < 0)
+        Py_INCREF(value); /* a conversion may empty the dictionary: see core_parse_tuple */
+        failed = core_field_store(state, self, field, value);
+        Py_DECREF(value);
+        if (failed)
             return -1;
     }
     return 0;
@@ -239,6 +268,32 @@ PyObject *core_record_new(PyTypeObject *type, PyObject *args, PyObject *kwargs, 
 PyObject *core_record_alloc(struct core_state *state, enum core_type type)
 {
     return PyType_GenericAlloc(state->types[type], 0);
+}
+
+static PyObject **object_at(PyObject *self, const struct core_field *field)
+{
+    return field->kind == CORE_FIELD_OBJECT ? (PyObject **)((char *)self + field->offset) : NULL;
+}
+
+int core_record_traverse(PyObject *self, visitproc visit, void *arg, const struct core_record *record)
+{
+    for (int i = 0; i < record->count; i++) {
+        PyObject **slot = object_at(self, &record->fields[i]);
+        if (slot)
+            Py_VISIT(*slot);
+    }
+    return 0;
+}
+
+int core_record_clear(PyObject *self, const struct core_record *record)
+{
+    for (int i = 0; i < record->count; i++) {
+        PyObject **slot = object_at(self, &record->fields[i]), *object = slot ? *slot : NULL;
+        if (slot)
+            *slot = NULL;
+        core_drop_chained(object);
+    }
+    return 0;
 }
 
 /* The values in order. */
@@ -321,4 +376,22 @@ void core_watched_value_dealloc(PyObject *self)
 
     PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+void core_drop_chained(PyObject *object)
+{
+    PyObject *type, *value, *traceback, *tuple;
+
+    if (!object)
+        return;
+    if (Py_REFCNT(object) > 1) {
+        Py_DECREF(object);
+        return;
+    }
+    /* By way of a tuple, whose end the interpreter puts off where it is inside of too many others. */
+    PyErr_Fetch(&type, &value, &traceback);
+    tuple = PyTuple_Pack(1, object);
+    PyErr_Restore(type, value, traceback);
+    Py_DECREF(object);
+    Py_XDECREF(tuple);
 }

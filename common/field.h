@@ -16,9 +16,10 @@
 enum core_field_kind {
     CORE_FIELD_UNSIGNED,
     CORE_FIELD_SIGNED,
-    CORE_FIELD_TEXT, /* a char array, ended by NUL where it is not full */
-    CORE_FIELD_BOOL, /* any object's truth, in one byte */
-    CORE_FIELD_GID,  /* 16 bytes; None stands for all zero */
+    CORE_FIELD_TEXT,   /* a char array, ended by NUL where it is not full */
+    CORE_FIELD_BOOL,   /* any object's truth, in one byte */
+    CORE_FIELD_GID,    /* 16 bytes; None stands for all zero */
+    CORE_FIELD_OBJECT, /* a reference to any object; NULL reads as None */
 };
 
 struct core_field {
@@ -29,14 +30,16 @@ struct core_field {
     uint64_t most; /* the largest value that may be set */
 };
 
+/* The largest unsigned number of so many bytes; what is longer is no number. */
+#define CORE_FIELD_MOST(size) ((size) < 8 ? (UINT64_C(1) << 8 * ((size) % 8)) - 1 : UINT64_MAX)
+
 /* A field of `struct object`, as large as its C member holds. */
-#define CORE_FIELD(object, member, name_)                                                                              \
-    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), CORE_FIELD_UNSIGNED,                \
-     UINT64_MAX >> (64 - 8 * sizeof(((struct object *)0)->member))}
+#define CORE_FIELD(object, member, name_) CORE_FIELD_OF_KIND(object, member, name_, CORE_FIELD_UNSIGNED)
 #define CORE_FIELD_LIMITED(object, member, name_, most_)                                                               \
     {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), CORE_FIELD_UNSIGNED, most_}
 #define CORE_FIELD_OF_KIND(object, member, name_, kind_)                                                               \
-    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), kind_, INT64_MAX}
+    {name_, offsetof(struct object, member), sizeof(((struct object *)0)->member), kind_,                              \
+     CORE_FIELD_MOST(sizeof(((struct object *)0)->member))}
 
 /* Getter and setter for PyGetSetDef rows whose closure is the field. */
 PyObject *core_field_get(PyObject *self, void *field);
@@ -59,6 +62,10 @@ int core_record_fill(struct core_state *state, PyObject *self, PyObject *args, P
 
 /* An all-zero object for C to fill in. */
 PyObject *core_record_alloc(struct core_state *state, enum core_type type);
+
+/* tp_traverse and tp_clear of a record that holds objects, but for its class; tp_clear is the start of tp_dealloc too. */
+int core_record_traverse(PyObject *self, visitproc visit, void *arg, const struct core_record *record);
+int core_record_clear(PyObject *self, const struct core_record *record);
 
 PyObject *core_record_repr(PyObject *self, const struct core_record *record);
 PyObject *core_record_compare(PyObject *self, PyObject *other, int op, const struct core_record *record);
@@ -106,5 +113,11 @@ PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
  */
 void core_value_dealloc(PyObject *self);
 void core_watched_value_dealloc(PyObject *self);
+
+/*
+ * Lets go of an object (or NULL) that a value held and that may be such a value itself: the end of a long chain of them
+ * does not take a piece of the C stack for each.
+ */
+void core_drop_chained(PyObject *object);
 
 #endif

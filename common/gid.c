@@ -30,16 +30,17 @@ PyObject *core_gid_new(struct core_state *state, const uint8_t raw[16])
 
 static const struct core_params new_params = {"Gid", 1, 1, {CORE_NAME_raw}};
 
-static PyObject *gid_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    struct core_state *state = core_state_of(type);
-    PyObject *value;
     uint8_t raw[16];
 
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, &value) < 0 ||
-        core_gid_bytes(state, value, "raw", raw) < 0)
-        return NULL;
-    return core_gid_new(state, raw);
+    (void)type; /* it cannot be derived from */
+    return core_gid_bytes(state, values[0], "raw", raw) < 0 ? NULL : core_gid_new(state, raw);
+}
+
+static PyObject *gid_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return core_construct(type, args, kwargs, &new_params, make);
 }
 
 static PyObject *gid_raw(PyObject *self, void *ignored)

@@ -327,7 +327,18 @@ void core_qp_note_failure(struct core_context *context, PyObject *op)
 
 /* ---- the verbs themselves ------------------------------------------------------------------------------------------ */
 
-/* Sets modify()'s fields, those by keyword and `second`. Returns 0 or -1 with an exception. */
+/* A field of modify() by keyword. The value is held: a conversion may empty the dictionary that it is in. */
+static int set_field(struct core_state *state, struct ibv_qp_attr *attr, PyObject *name, PyObject *value)
+{
+    int failed;
+
+    Py_INCREF(value);
+    failed = core_qp_attr_set(state, attr, name, value);
+    Py_DECREF(value);
+    return failed;
+}
+
+/* Sets modify()'s fields by keyword, and holds `mask`. Returns 0 or -1 with an exception. */
 static int read_fields(struct core_state *state, PyObject *kwargs, PyObject *second, const char *second_name,
                        PyObject **mask, struct ibv_qp_attr *attr)
 {
@@ -336,47 +347,63 @@ static int read_fields(struct core_state *state, PyObject *kwargs, PyObject *sec
 
     while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
         bool is_mask = PyUnicode_Compare(name, state->names[CORE_NAME_attr_mask]) == 0;
-
         bool is_second = second_name && PyUnicode_CompareWithASCIIString(name, second_name) == 0;
 
         if ((is_mask && *mask) || (is_second && second)) {
             PyErr_Format(PyExc_TypeError, "QP.modify() got %R twice", name);
             return -1;
         }
-        if (is_mask)
+        if (is_mask) {
+            Py_INCREF(value);
             *mask = value;
-        else if (!(is_second && value == Py_None) && core_qp_attr_set(state, attr, name, value) < 0)
+        } else if (!(is_second && value == Py_None) && set_field(state, attr, name, value) < 0) {
             return -1;
+        }
     }
     return 0;
+}
+
+/* Sorts modify()'s arguments: a mask, perhaps a second one, and any field of struct ibv_qp_attr by keyword. */
+static int read_modify(struct core_state *state, PyObject *args, PyObject *kwargs, const char *second_name,
+                       uint32_t *ret_mask, struct ibv_qp_attr *attr)
+{
+    Py_ssize_t nargs = PyTuple_Size(args), most = second_name ? 2 : 1;
+    PyObject *mask = nargs > 0 ? PyTuple_GetItem(args, 0) : NULL, *name;
+    PyObject *second = nargs > 1 ? PyTuple_GetItem(args, 1) : NULL;
+    int failed = -1;
+
+    if (nargs > most) {
+        PyErr_Format(PyExc_TypeError, "QP.modify() takes at most %zd arguments by position, got %zd", most, nargs);
+        return -1;
+    }
+    Py_XINCREF(mask);
+    if (read_fields(state, kwargs, second, second_name, &mask, attr) < 0)
+        goto done;
+    if (!mask) {
+        PyErr_SetString(PyExc_TypeError, "QP.modify() lacks its argument 'attr_mask'");
+        goto done;
+    }
+    if (second && second != Py_None) {
+        name = PyUnicode_FromString(second_name);
+        failed = name ? core_qp_attr_set(state, attr, name, second) : -1;
+        Py_XDECREF(name);
+        if (failed)
+            goto done;
+    }
+    failed = core_u32(state, mask, "attr_mask", ret_mask);
+done:
+    Py_XDECREF(mask);
+    return failed;
 }
 
 PyObject *core_qp_method_modify(PyObject *op, PyObject *args, PyObject *kwargs, const char *second_name)
 {
     struct core_qp *self = (struct core_qp *)op;
-    struct core_state *state = self->base.state;
-    Py_ssize_t nargs = PyTuple_Size(args), most = second_name ? 2 : 1;
-    PyObject *mask = nargs > 0 ? PyTuple_GetItem(args, 0) : NULL, *name;
-    PyObject *second = nargs > 1 ? PyTuple_GetItem(args, 1) : NULL;
     struct ibv_qp_attr attr = {0};
-    uint32_t bits;
-    int failed = 0;
+    uint32_t mask;
 
-    if (nargs > most)
-        return PyErr_Format(PyExc_TypeError, "QP.modify() takes at most %zd arguments by position, got %zd", most,
-                            nargs);
-    if (read_fields(state, kwargs, second, second_name, &mask, &attr) < 0)
-        return NULL;
-    if (!mask) {
-        PyErr_SetString(PyExc_TypeError, "QP.modify() lacks its argument 'attr_mask'");
-        return NULL;
-    }
-    if (second && second != Py_None) {
-        name = PyUnicode_FromString(second_name);
-        failed = name ? core_qp_attr_set(state, &attr, name, second) : -1;
-        Py_XDECREF(name);
-    }
-    if (failed || core_u32(state, mask, "attr_mask", &bits) < 0 || core_qp_modify(self, &attr, bits, "modify") < 0)
+    if (read_modify(self->base.state, args, kwargs, second_name, &mask, &attr) < 0 ||
+        core_qp_modify(self, &attr, mask, "modify") < 0)
         return NULL;
     Py_RETURN_NONE;
 }

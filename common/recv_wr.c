@@ -9,21 +9,21 @@
 static const struct core_field wr_id_field = CORE_FIELD(core_recv_wr, wr_id, "wr_id");
 static const struct core_params new_params = {"RecvWR", 2, 0, {CORE_NAME_wr_id, CORE_NAME_sg_list}};
 
-static PyObject *recv_wr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    struct core_state *state = core_state_of(type);
-    struct core_recv_wr *self;
-    PyObject *values[2];
+    struct core_recv_wr *self = (struct core_recv_wr *)PyType_GenericAlloc(type, 0);
 
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0)
-        return NULL;
-    self = (struct core_recv_wr *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
     if ((values[0] && core_field_store(state, (PyObject *)self, &wr_id_field, values[0]) < 0) ||
         core_sg_list_copy(state, &self->sg_list, values[1] ? values[1] : Py_None) < 0)
         Py_CLEAR(self);
     return (PyObject *)self;
+}
+
+static PyObject *recv_wr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return core_construct(type, args, kwargs, &new_params, make);
 }
 
 static int recv_wr_traverse(PyObject *op, visitproc visit, void *arg)

@@ -87,22 +87,19 @@ static int region_of_mr(struct core_mr *mr, struct region *ret)
 static const struct core_params new_params = {
     "SGE", 4, 2, {CORE_NAME_target, CORE_NAME_length, CORE_NAME_lkey, CORE_NAME_offset}};
 
-static PyObject *sge_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    struct core_state *state = core_state_of(type);
     struct region region = {0, UINT64_MAX, 0, NULL};
-    PyObject *values[4], *target, *self = NULL;
+    PyObject *target = values[0], *self = NULL;
     uint32_t length, lkey = 0;
     uint64_t offset = 0;
     int failed;
 
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0 ||
-        core_u32(state, values[1], "length", &length) < 0 ||
+    if (core_u32(state, values[1], "length", &length) < 0 ||
         (values[2] && core_u32(state, values[2], "lkey", &lkey) < 0) ||
         (values[3] && core_u64(state, values[3], "offset", &offset) < 0))
         return NULL;
 
-    target = values[0];
     if (PyIndex_Check(target)) {
         failed = core_u64(state, target, "target", &region.addr);
         region.lkey = lkey;
@@ -131,6 +128,11 @@ static PyObject *sge_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return self;
 }
 
+static PyObject *sge_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return core_construct(type, args, kwargs, &new_params, make);
+}
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static int sge_traverse(PyObject *op, visitproc visit, void *arg)
@@ -147,8 +149,11 @@ static int sge_clear(PyObject *op)
 {
     struct core_sge *self = (struct core_sge *)op;
 
-    Py_CLEAR(self->owner);
+    PyObject *owner = self->owner;
+
+    self->owner = NULL;
     Py_CLEAR(self->mr);
+    core_drop_chained(owner); /* which may be another SGE */
     return 0;
 }
 

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Callable
@@ -503,3 +504,83 @@ def test_a_memory_error_in_the_middle_of_making_completions_loses_none(rig: Rig)
     assert failures
     assert got == list(range(40))
     assert sys.getrefcount(rig.cq) < 100
+
+
+class Emptying:
+    """An integer whose conversion empties every dictionary that holds it, the arguments of the call too, and makes
+    other objects where those were that went with it."""
+
+    def __index__(self) -> int:
+        for found in gc.get_objects():
+            if type(found) is dict and any(value is self for value in list(found.values())):
+                found.clear()
+        self.others = [(2**50 + i, f"other text {i:05}", [None], Emptying()) for i in range(2000)]
+        return 1
+
+
+@pytest.mark.parametrize("call", ["SGE", "SendWR", "RecvWR", "QPInitAttr", "Device", "AHAttr", "VerbsError", "modify"])
+def test_arguments_emptied_by_a_conversion_are_read_to_the_end(rig: Rig, call: str) -> None:
+    """The collector's list of objects shows the dictionary that keyword arguments travel in. It alone holds them here."""
+    ib = rig.ib
+
+    def number() -> int:
+        return int("1099511627777")  # an object of its own, which nothing else holds
+
+    def text() -> str:
+        return f"some text {len(call):05}"
+
+    if call == "SGE":
+        sge = ib.SGE(**{"length": Emptying(), "target": number(), "offset": number()})
+        assert (sge.addr, sge.length) == (2 * number(), 1)
+    elif call == "SendWR":
+        wr = ib.SendWR(**{"wr_id": Emptying(), "remote_addr": number(), "sg_list": []})
+        assert (wr.wr_id, wr.remote_addr, wr.sg_list) == (1, number(), [])
+    elif call == "RecvWR":
+        assert ib.RecvWR(**{"wr_id": Emptying(), "sg_list": []}).sg_list == []
+    elif call == "QPInitAttr":
+        attr = ib.QPInitAttr(**{"max_send_wr": Emptying(), "send_cq": text(), "recv_cq": text()})
+        assert (attr.max_send_wr, attr.send_cq, attr.recv_cq) == (1, text(), text())
+    elif call == "Device":
+        assert ib.Device(**{"guid": Emptying(), "name": text()}).name == text()
+    elif call == "AHAttr":  # its arguments are read one by one, and what is gone is not read
+        assert ib.AHAttr(**{"port_num": Emptying(), "sl": 3}).port_num == 1
+    elif call == "VerbsError":
+        error = ib.VerbsError(**{"err": Emptying(), "operation": text(), "detail": text()})
+        assert (error.operation, error.detail) == (text(), text())
+    else:
+        qp = rig.qp()
+        qp.modify(ib.QPAttrMask.STATE, qp_state=0)
+        with pytest.raises(ib.RangeError, match="attr_mask.*1099511627777"):
+            qp.modify(**{"attr_mask": number(), "qkey": Emptying()})
+
+
+@pytest.mark.parametrize("kind", ["SGE", "QPInitAttr", "several each", "alternating"])
+def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, kind: str) -> None:
+    ib = rig.ib
+
+    class Init(ib.QPInitAttr):  # type: ignore[misc]
+        addr, length, lkey = 4096, 64, 1
+
+    def end_one() -> None:
+        chain: Any = ib.SGE(rig.mr, 16)
+        for i in range(20000):
+            if kind == "SGE" or (kind == "alternating" and i % 2):
+                chain = ib.SGE(chain, 8)
+            elif kind == "alternating":
+                chain = Init(chain, None)
+            elif kind == "QPInitAttr":
+                chain = ib.QPInitAttr(None, chain)
+            else:
+                chain = ib.QPInitAttr(ib.QPInitAttr(None, None), chain, srq=ib.QPInitAttr(None, None))
+        del chain
+        ended.append(kind)
+
+    ended: list[str] = []
+    before = threading.stack_size(256 << 10)
+    try:
+        thread = threading.Thread(target=end_one)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert ended == [kind]

@@ -1,140 +1,88 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ibverbs.QPInitAttr: what a queue pair is made from. Plain attributes; PD.create_qp() checks them. */
-#include <stdbool.h>
+/* ibverbs.QPInitAttr */
+#include "qp_init_attr.h"
+
+#include <infiniband/verbs.h>
 
 #include "args.h"
 #include "classes.h"
-#include "field.h"
-#include "state.h"
 
 struct qp_init_attr {
-    PyObject_HEAD
-    PyObject *send_cq;
-    PyObject *recv_cq;
+    struct core_qp_init_attr base;
     PyObject *srq;
-    uint32_t qp_type;
-    uint32_t max_send_wr;
-    uint32_t max_recv_wr;
-    uint32_t max_send_sge;
-    uint32_t max_recv_sge;
-    uint32_t max_inline_data;
-    char sq_sig_all;
+};
+
+/* Every parameter in order: member, name, kind, meaning. */
+#define QP_INIT_ATTR_FIELDS(X)                                                                                         \
+    CORE_QP_INIT_ATTR_CQS(X)                                                                                           \
+    CORE_QP_INIT_ATTR_TYPE(X)                                                                                          \
+    CORE_QP_INIT_ATTR_SIZES(X)                                                                                         \
+    X(srq, srq, CORE_FIELD_OBJECT, "The SRQ to receive from, or None; then the receive limits are ignored.")           \
+    CORE_QP_INIT_ATTR_SIGNALING(X)
+
+enum field_index {
+#define INDEX(member, name, kind, doc) AT_##name,
+    QP_INIT_ATTR_FIELDS(INDEX)
+#undef INDEX
+        FIELD_COUNT
 };
 
 static const struct core_field fields[] = {
-    CORE_FIELD(qp_init_attr, qp_type, "qp_type"),
-    CORE_FIELD(qp_init_attr, max_send_wr, "max_send_wr"),
-    CORE_FIELD(qp_init_attr, max_recv_wr, "max_recv_wr"),
-    CORE_FIELD(qp_init_attr, max_send_sge, "max_send_sge"),
-    CORE_FIELD(qp_init_attr, max_recv_sge, "max_recv_sge"),
-    CORE_FIELD(qp_init_attr, max_inline_data, "max_inline_data"),
-    CORE_FIELD_OF_KIND(qp_init_attr, sq_sig_all, "sq_sig_all", CORE_FIELD_BOOL),
+#define FIELD(member, name, kind, doc) CORE_FIELD_OF_KIND(qp_init_attr, member, #name, kind),
+    QP_INIT_ATTR_FIELDS(FIELD)
+#undef FIELD
 };
+static const struct core_record record = {fields, FIELD_COUNT};
 
 static const struct core_params new_params = {
     "QPInitAttr",
-    10,
+    FIELD_COUNT,
     2,
-    {CORE_NAME_send_cq, CORE_NAME_recv_cq, CORE_NAME_qp_type, CORE_NAME_max_send_wr, CORE_NAME_max_recv_wr,
-     CORE_NAME_max_send_sge, CORE_NAME_max_recv_sge, CORE_NAME_max_inline_data, CORE_NAME_srq, CORE_NAME_sq_sig_all}};
+    {
+#define NAME(member, name, kind, doc) CORE_NAME_##name,
+        QP_INIT_ATTR_FIELDS(NAME)
+#undef NAME
+    }};
 
-/* ---- attributes that hold objects: the closure is the member's offset ---------------------------------------------- */
-
-static PyObject **slot_at(PyObject *self, void *offset)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    return (PyObject **)((char *)self + (uintptr_t)offset);
-}
+    struct qp_init_attr *self = (struct qp_init_attr *)PyType_GenericAlloc(type, 0);
 
-static PyObject *get_object(PyObject *self, void *offset)
-{
-    PyObject *value = *slot_at(self, offset);
-
-    if (!value)
-        Py_RETURN_NONE;
-    Py_INCREF(value);
-    return value;
-}
-
-static int set_object(PyObject *self, PyObject *value, void *offset)
-{
-    PyObject **slot = slot_at(self, offset), *old = *slot;
-
-    if (!value) {
-        PyErr_SetString(PyExc_AttributeError, "it cannot be deleted");
-        return -1;
-    }
-    Py_INCREF(value);
-    *slot = value;
-    Py_XDECREF(old);
-    return 0;
-}
-
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
-
-static PyObject *qp_init_attr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
-{
-    /* Which field the third and later arguments go to; srq, the ninth, is an object. */
-    static const signed char field_of[10] = {-1, -1, 0, 1, 2, 3, 4, 5, -1, 6};
-    struct core_state *state = core_state_of(type);
-    struct qp_init_attr *self;
-    PyObject *values[10];
-
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0)
-        return NULL;
-    self = (struct qp_init_attr *)PyType_GenericAlloc(type, 0);
     if (!self)
         return NULL;
-    self->qp_type = 2; /* RC */
-    self->max_send_wr = self->max_recv_wr = 128;
-    self->max_send_sge = self->max_recv_sge = 1;
-
-    for (int i = 0; i < new_params.count; i++) {
-        if (values[i] && field_of[i] >= 0 &&
-            core_field_store(state, (PyObject *)self, &fields[field_of[i]], values[i]) < 0) {
-            Py_DECREF(self);
-            return NULL;
-        }
-    }
-    Py_INCREF(values[0]);
-    self->send_cq = values[0];
-    Py_INCREF(values[1]);
-    self->recv_cq = values[1];
-    Py_XINCREF(values[8]);
-    self->srq = values[8];
+    core_qp_init_attr_defaults(&self->base, IBV_QPT_RC);
+    for (int i = 0; self && i < FIELD_COUNT; i++)
+        if (values[i] && core_field_store(state, (PyObject *)self, &fields[i], values[i]) < 0)
+            Py_CLEAR(self);
     return (PyObject *)self;
 }
 
-static int qp_init_attr_traverse(PyObject *op, visitproc visit, void *arg)
+static PyObject *qp_init_attr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    struct qp_init_attr *self = (struct qp_init_attr *)op;
-
-    Py_VISIT(self->send_cq);
-    Py_VISIT(self->recv_cq);
-    Py_VISIT(self->srq);
-    Py_VISIT(Py_TYPE(op));
-    return 0;
+    return core_construct(type, args, kwargs, &new_params, make);
 }
 
-static int qp_init_attr_clear(PyObject *op)
+static int qp_init_attr_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    struct qp_init_attr *self = (struct qp_init_attr *)op;
-
-    Py_CLEAR(self->send_cq);
-    Py_CLEAR(self->recv_cq);
-    Py_CLEAR(self->srq);
-    return 0;
+    Py_VISIT(Py_TYPE(self));
+    return core_record_traverse(self, visit, arg, &record);
 }
 
-static void qp_init_attr_dealloc(PyObject *op)
+static int qp_init_attr_clear(PyObject *self)
 {
-    PyObject_GC_UnTrack(op);
-    qp_init_attr_clear(op);
-    core_watched_value_dealloc(op);
+    return core_record_clear(self, &record);
+}
+
+static void qp_init_attr_dealloc(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    core_record_clear(self, &record);
+    core_watched_value_dealloc(self);
 }
 
 static PyObject *qp_init_attr_repr(PyObject *op)
 {
-    struct qp_init_attr *self = (struct qp_init_attr *)op;
+    const struct core_qp_init_attr *self = (struct core_qp_init_attr *)op;
 
     return PyUnicode_FromFormat("<QPInitAttr qp_type=%u max_send_wr=%u max_recv_wr=%u max_send_sge=%u max_recv_sge=%u "
                                 "max_inline_data=%u sq_sig_all=%d>",
@@ -142,20 +90,10 @@ static PyObject *qp_init_attr_repr(PyObject *op)
                                 self->max_recv_sge, self->max_inline_data, self->sq_sig_all);
 }
 
-#define OBJECT_ROW(name, doc) {#name, get_object, set_object, doc, (void *)offsetof(struct qp_init_attr, name)}
-#define FIELD_ROW(name, index, doc) {#name, core_field_get, core_field_set, doc, (void *)&fields[index]}
-
 static PyGetSetDef qp_init_attr_getset[] = {
-    OBJECT_ROW(send_cq, "The CQ for sends."),
-    OBJECT_ROW(recv_cq, "The CQ for receives."),
-    OBJECT_ROW(srq, "The SRQ to receive from, or None; then the receive limits are ignored."),
-    FIELD_ROW(qp_type, 0, "The transport, a QPType value."),
-    FIELD_ROW(max_send_wr, 1, "Requests that the send queue must hold."),
-    FIELD_ROW(max_recv_wr, 2, "Requests that the receive queue must hold."),
-    FIELD_ROW(max_send_sge, 3, "Scatter/gather entries that a send request may have."),
-    FIELD_ROW(max_recv_sge, 4, "Scatter/gather entries that a receive request may have."),
-    FIELD_ROW(max_inline_data, 5, "Bytes that a request may carry inline."),
-    FIELD_ROW(sq_sig_all, 6, "Whether every send completes with a WC, signaled or not."),
+#define ROW(member, name, kind, doc) {#name, core_field_get, core_field_set, doc, (void *)&fields[AT_##name]},
+    QP_INIT_ATTR_FIELDS(ROW)
+#undef ROW
     {NULL, NULL, NULL, NULL, NULL},
 };
 

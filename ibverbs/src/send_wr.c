@@ -13,14 +13,14 @@ static const struct core_params new_params = {
      CORE_NAME_imm_data, CORE_NAME_compare_add, CORE_NAME_swap, CORE_NAME_ah, CORE_NAME_remote_qpn,
      CORE_NAME_remote_qkey}};
 
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
+{
+    return core_send_wr_new(state, type, new_params.names, values, new_params.count);
+}
+
 static PyObject *send_wr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    struct core_state *state = core_state_of(type);
-    PyObject *values[12];
-
-    if (!state || core_parse_tuple(state, &new_params, args, kwargs, values) < 0)
-        return NULL;
-    return core_send_wr_new(state, type, new_params.names, values, new_params.count);
+    return core_construct(type, args, kwargs, &new_params, make);
 }
 
 static PyGetSetDef send_wr_getset[] = {
