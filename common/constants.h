@@ -147,6 +147,17 @@
     X(IBV_NODE_USNIC, 5)                                                                                               \
     X(IBV_NODE_USNIC_UDP, 6)                                                                                           \
     X(IBV_NODE_UNSPECIFIED, 7)                                                                                         \
+    /* enum ibv_transport_type */                                                                                      \
+    X(IBV_TRANSPORT_UNKNOWN, -1)                                                                                       \
+    X(IBV_TRANSPORT_IB, 0)                                                                                             \
+    X(IBV_TRANSPORT_IWARP, 1)                                                                                          \
+    X(IBV_TRANSPORT_USNIC, 2)                                                                                          \
+    X(IBV_TRANSPORT_USNIC_UDP, 3)                                                                                      \
+    X(IBV_TRANSPORT_UNSPECIFIED, 4)                                                                                    \
+    /* enum ibv_gid_type */                                                                                            \
+    X(IBV_GID_TYPE_IB, 0)                                                                                              \
+    X(IBV_GID_TYPE_ROCE_V1, 1)                                                                                         \
+    X(IBV_GID_TYPE_ROCE_V2, 2)                                                                                         \
     /* enum ibv_event_type */                                                                                          \
     X(IBV_EVENT_CQ_ERR, 0)                                                                                             \
     X(IBV_EVENT_QP_FATAL, 1)                                                                                           \

@@ -5,11 +5,13 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "async_event.h"
 #include "device_attr.h"
 #include "error.h"
 #include "gid.h"
+#include "gid_entry.h"
 #include "port_attr.h"
 #include "verbs.h"
 
@@ -183,6 +185,43 @@ PyObject *core_context_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t
     if (err)
         return core_raise_format(state, err, "ibv_query_gid", "port_num %d, index %u of %s", port_num, index, self->name);
     return core_gid_new(state, gid.raw);
+}
+
+static PyObject *list_gids(struct core_state *state, const struct core_gid_row *rows, size_t count)
+{
+    PyObject *list = PyList_New((Py_ssize_t)count);
+
+    for (size_t i = 0; list && i < count; i++) {
+        PyObject *entry = core_gid_entry_new(state, &rows[i]);
+        if (!entry || PyList_SetItem(list, (Py_ssize_t)i, entry) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                       const struct core_params *params)
+{
+    struct core_context *self = (struct core_context *)op;
+    struct core_gid_row *rows;
+    PyObject *value, *list;
+    uint8_t port_num = 1;
+    size_t count;
+    int err;
+
+    if (core_parse(self->base.state, params, args, nargs, kwnames, &value) < 0 ||
+        (value && core_u8(self->base.state, value, "port", &port_num) < 0) ||
+        core_enter(&self->base, "query_gid_table") < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    err = core_gid_table_read(self->base.handle, port_num, &rows, &count);
+    Py_END_ALLOW_THREADS
+    core_exit(&self->base);
+    if (err)
+        return core_raise_format(self->base.state, err, "ibv_query_gid_table", "port %d of %s", port_num, self->name);
+    list = list_gids(self->base.state, rows, count);
+    free(rows);
+    return list;
 }
 
 /* ---- asynchronous events ---------------------------------------------------------------------------------------- */

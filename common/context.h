@@ -64,13 +64,15 @@ struct core_object *core_context_find(const struct core_context *self, uint64_t 
 bool core_context_limits(struct core_context *self, struct ibv_device_attr *ret_attr);
 
 /*
- * query_port(port_num) and query_gid(port_num, index). Which of them must be given is the package's to say, in `params`;
- * those that were not are 1 and 0.
+ * query_port(port_num), query_gid(port_num, index) and query_gid_table(port). Which of them must be given is the
+ * package's to say, in `params`; those that were not are 1 and 0.
  */
 PyObject *core_context_query_port(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                   const struct core_params *params);
 PyObject *core_context_query_gid(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                                  const struct core_params *params);
+PyObject *core_context_query_gid_table(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                                       const struct core_params *params);
 
 /* ---- rows for the module's class ------------------------------------------------------------------------------- */
 

@@ -9,12 +9,24 @@
 #include "context.h"
 #include "error.h"
 #include "field.h"
+#include "sysfs.h"
 #include "verbs.h"
+
+/* What the library knows of a device beside its name and GUID. */
+struct facts {
+    int node_type;
+    int transport_type;
+    int index; /* -1: not known */
+    char ibdev_path[IBV_SYSFS_PATH_MAX];
+};
 
 struct core_device {
     PyObject_HEAD
     char name[IBV_SYSFS_NAME_MAX];
     uint64_t guid; /* network byte order, as the library gives it */
+    /* No part of the value: one that was made from name and GUID finds them in a fresh device list when asked. */
+    struct facts facts;
+    bool has_facts;
 };
 
 static const struct core_field device_fields[] = {
@@ -34,6 +46,18 @@ PyObject *core_guid_text(uint64_t guid)
 
 /* ---- the list -------------------------------------------------------------------------------------------------- */
 
+static struct facts read_facts(struct ibv_device *device)
+{
+    struct facts facts = {
+        .node_type = (int)device->node_type,
+        .transport_type = (int)device->transport_type,
+        .index = verbs.get_device_index ? verbs.get_device_index(device) : -1,
+    };
+
+    memcpy(facts.ibdev_path, device->ibdev_path, sizeof facts.ibdev_path);
+    return facts;
+}
+
 static PyObject *device_from(struct core_state *state, struct ibv_device *device)
 {
     struct core_device *self = (struct core_device *)core_record_alloc(state, CORE_TYPE_DEVICE);
@@ -42,6 +66,8 @@ static PyObject *device_from(struct core_state *state, struct ibv_device *device
     if (self) {
         snprintf(self->name, sizeof self->name, "%s", name ? name : "");
         self->guid = verbs.get_device_guid(device);
+        self->facts = read_facts(device);
+        self->has_facts = true;
     }
     return (PyObject *)self;
 }
@@ -107,41 +133,52 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     return core_construct(type, args, kwargs, &new_params, make);
 }
 
-/* Opens the device of this name; the list's other devices need not work. Without the GIL. */
-static struct ibv_context *open_by_name(struct ibv_device **list, const struct core_device *self, int *ret_err,
-                                        uint64_t *ret_guid)
+/*
+ * The device of this name and GUID in a list, borrowed from that; NULL where there is none, with the GUID that goes by the
+ * name now in `ret_guid`.
+ */
+static struct ibv_device *find_by_name(struct ibv_device **list, const struct core_device *self, uint64_t *ret_guid)
 {
-    struct ibv_context *context = NULL;
-
-    *ret_err = ENODEV;
     *ret_guid = self->guid;
     for (; list && *list; list++) {
         if (strncmp(verbs.get_device_name(*list), self->name, sizeof self->name) != 0)
             continue;
         *ret_guid = verbs.get_device_guid(*list);
-        if (*ret_guid != self->guid)
-            continue;
+        if (*ret_guid == self->guid)
+            return *list;
+    }
+    return NULL;
+}
+
+/* Opens the device of this name; the list's other devices need not work. Without the GIL. */
+static struct ibv_context *open_by_name(struct ibv_device **list, const struct core_device *self, int *ret_err,
+                                        uint64_t *ret_guid)
+{
+    struct ibv_device *device = find_by_name(list, self, ret_guid);
+    struct ibv_context *context = NULL;
+
+    *ret_err = ENODEV;
+    if (device) {
         errno = 0;
-        context = verbs.open_device(*list);
+        context = verbs.open_device(device);
         *ret_err = context ? 0 : verbs_last_errno();
-        break;
     }
     return context;
 }
 
-static PyObject *raise_not_opened(struct core_state *state, const struct core_device *self, int err, uint64_t guid)
+/* The device is not in the list, or another one goes by its name. */
+static PyObject *raise_gone(struct core_state *state, const struct core_device *self, const char *operation,
+                            uint64_t guid)
 {
     PyObject *mine, *theirs;
 
-    if (err != ENODEV)
-        return core_raise_format(state, err, "ibv_open_device", "device %s", self->name);
     if (guid == self->guid)
-        return core_raise_format(state, err, "Device.open", "there is no device %s", self->name);
+        return core_raise_format(state, ENODEV, operation, "there is no device %s", self->name);
 
     mine = core_guid_text(self->guid);
     theirs = core_guid_text(guid);
     if (mine && theirs)
-        core_raise_format(state, err, "Device.open", "device %s has GUID %U now, not %U", self->name, theirs, mine);
+        core_raise_format(state, ENODEV, operation, "device %s has GUID %U now, not %U", self->name, theirs, mine);
     Py_XDECREF(mine);
     Py_XDECREF(theirs);
     return NULL;
@@ -173,8 +210,10 @@ static PyObject *device_open(PyObject *op, PyObject *ignored)
         Py_END_ALLOW_THREADS
         if (context && core_context_attach(result, context) == 0)
             return result;
-        if (!context)
-            raise_not_opened(state, self, err, guid);
+        if (!context && err == ENODEV)
+            raise_gone(state, self, "Device.open", guid);
+        else if (!context)
+            core_raise_format(state, err, "ibv_open_device", "device %s", self->name);
     } else {
         core_raise(state, err, "ibv_get_device_list", NULL);
     }
@@ -187,6 +226,110 @@ static PyObject *device_guid_str(PyObject *self, void *ignored)
     (void)ignored;
     return core_guid_text(((struct core_device *)self)->guid);
 }
+
+/* ---- facts ------------------------------------------------------------------------------------------------------ */
+
+/* What the library knows of the device, looked up if it is not known yet; NULL with an exception. */
+static const struct facts *facts_of(PyObject *op, const char *operation)
+{
+    struct core_device *self = (struct core_device *)op;
+    struct core_state *state = core_state_of(Py_TYPE(op));
+    struct ibv_device **list, *device;
+    struct facts facts;
+    uint64_t guid;
+    int err;
+
+    if (self->has_facts)
+        return &self->facts;
+    if (!state)
+        return NULL;
+    list = take_list(&err);
+    if (err) {
+        core_raise(state, err, "ibv_get_device_list", NULL);
+        return NULL;
+    }
+    device = find_by_name(list, self, &guid);
+    if (device)
+        facts = read_facts(device);
+    if (list)
+        verbs.free_device_list(list);
+    if (!device) {
+        raise_gone(state, self, operation, guid);
+        return NULL;
+    }
+    self->facts = facts;
+    self->has_facts = true;
+    return &self->facts;
+}
+
+static PyObject *device_node_type(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+
+    return facts ? PyLong_FromLong(facts->node_type) : NULL;
+}
+
+static PyObject *device_transport_type(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+
+    return facts ? PyLong_FromLong(facts->transport_type) : NULL;
+}
+
+static PyObject *number_or_none(int number)
+{
+    if (number < 0)
+        Py_RETURN_NONE;
+    return PyLong_FromLong(number);
+}
+
+static PyObject *device_index(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+
+    return facts ? number_or_none(facts->index) : NULL;
+}
+
+static PyObject *device_numa_node(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+
+    return facts ? number_or_none(sysfs_numa_node(facts->ibdev_path)) : NULL;
+}
+
+static PyObject *device_pci_address(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+    char text[32];
+
+    if (!facts)
+        return NULL;
+    if (!sysfs_pci_address(facts->ibdev_path, text, sizeof text))
+        Py_RETURN_NONE;
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *device_netdevs(PyObject *self, void *operation)
+{
+    const struct facts *facts = facts_of(self, operation);
+    struct sysfs_netdevs found;
+    PyObject *list;
+
+    if (!facts)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    sysfs_find_netdevs(facts->ibdev_path, &found);
+    Py_END_ALLOW_THREADS
+    list = PyList_New(found.count);
+    for (int i = 0; list && i < found.count; i++) {
+        PyObject *name = PyUnicode_DecodeFSDefault(found.names[i]);
+        if (!name || PyList_SetItem(list, i, name) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* ---- the class's functions ---------------------------------------------------------------------------------------- */
 
 static PyObject *device_repr(PyObject *op)
 {
@@ -216,6 +359,13 @@ static PyGetSetDef device_getset[] = {
     {"guid", core_field_get, NULL, "The node GUID as the library gives it: network byte order read as an integer.",
      (void *)&device_fields[1]},
     {"guid_str", device_guid_str, NULL, "The node GUID as ibv_devinfo prints it.", NULL},
+    {"node_type", device_node_type, NULL, "What kind of device it is, a NodeType value.", "Device.node_type"},
+    {"transport_type", device_transport_type, NULL, "What its queue pairs speak, a TransportType value.",
+     "Device.transport_type"},
+    {"index", device_index, NULL, "The kernel's number for it, or None. ibv_get_device_index.", "Device.index"},
+    {"pci_address", device_pci_address, NULL, "Its PCI address, as in 0000:3b:00.0, or None.", "Device.pci_address"},
+    {"numa_node", device_numa_node, NULL, "The NUMA node that it is attached to, or None.", "Device.numa_node"},
+    {"netdevs", device_netdevs, NULL, "The names of the network devices that belong to it.", "Device.netdevs"},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

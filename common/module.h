@@ -16,6 +16,7 @@
 #include "error.h"
 #include "flags.h"
 #include "gid.h"
+#include "gid_entry.h"
 #include "port_attr.h"
 #include "qp_cap.h"
 #include "recv_wr.h"
@@ -46,6 +47,7 @@
          {NULL}},                                                                                                      \
         {CORE_TYPE_FLAG_OPS, package ".FlagOps", &core_flag_ops_spec, CORE_NO_BASE, {NULL}},                           \
         {CORE_TYPE_GID, package ".Gid", &core_gid_spec, CORE_NO_BASE, {NULL}},                                         \
+        {CORE_TYPE_GID_ENTRY, package ".GidEntry", &core_gid_entry_spec, CORE_NO_BASE, {NULL}},                        \
         {CORE_TYPE_DEVICE, package ".Device", &core_device_spec, CORE_NO_BASE, {NULL}},                                \
         {CORE_TYPE_DEVICE_ATTR, package ".DeviceAttr", &core_device_attr_spec, CORE_NO_BASE, {NULL}},                  \
         {CORE_TYPE_PORT_ATTR, package ".PortAttr", &core_port_attr_spec, CORE_NO_BASE, {NULL}},                        \

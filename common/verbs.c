@@ -21,6 +21,7 @@ static const struct loader_symbol verbs_symbols[] = {
     VERBS_SYMBOLS(REQUIRED, OPTIONAL)
 #undef REQUIRED
 #undef OPTIONAL
+    {"_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), false, "32"},
 };
 
 int verbs_load(char *reason, size_t reason_size)

@@ -18,6 +18,8 @@ struct verbs {
 #define VERBS_MEMBER(name, since) __typeof__(ibv_##name) *name;
     VERBS_SYMBOLS(VERBS_MEMBER, VERBS_MEMBER)
 #undef VERBS_MEMBER
+    /* Optional, and exported under a name of its own: verbs.h has an inline called ibv_query_gid_table. */
+    __typeof__(_ibv_query_gid_table) *query_gid_table;
 };
 
 extern struct verbs verbs;

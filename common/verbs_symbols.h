@@ -13,6 +13,7 @@
     REQ(free_device_list, "13")                                                                                        \
     REQ(get_device_name, "13")                                                                                         \
     REQ(get_device_guid, "13")                                                                                         \
+    OPT(get_device_index, "30")                                                                                        \
     REQ(open_device, "13")                                                                                             \
     REQ(close_device, "13")                                                                                            \
     REQ(query_device, "13")                                                                                            \

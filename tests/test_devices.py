@@ -184,3 +184,55 @@ def test_an_iwarp_device_registers_memory_and_makes_queues(ib: Any, place: Place
         with ib.reg_tensor(pd, data, ib.AccessFlags.LOCAL_WRITE) as mr, pd.create_qp(ib.QPInitAttr(cq, cq)) as qp:
             assert mr.length == 4096
             assert qp.qp_num > 0 and qp.qp_type == ib.QPType.RC
+
+
+# ---- what sysfs and the library say of a device that is not open --------------------------------------------------------
+
+
+def test_node_type_is_that_of_sysfs(ib: Any, node: Node) -> None:
+    with open(f"{node.sysfs}/node_type", encoding="ascii") as f:
+        said = int(f.read().partition(":")[0])
+    assert node.device.node_type == said and type(node.device.node_type) is int
+    assert ib.NodeType(said) in (ib.NodeType.CA, ib.NodeType.RNIC, ib.NodeType.UNSPECIFIED)
+
+
+def test_transport_follows_the_node_type(ib: Any, node: Node) -> None:
+    kinds = {ib.NodeType.CA: ib.TransportType.IB, ib.NodeType.RNIC: ib.TransportType.IWARP,
+             ib.NodeType.UNSPECIFIED: ib.TransportType.UNSPECIFIED}  # fmt: skip
+    assert node.device.transport_type == kinds[node.device.node_type]
+
+
+def test_network_devices_are_those_under_the_gids(ctx: Any, node: Node) -> None:
+    names = {entry.netdev for entry in ctx.query_gid_table(node.port)} - {""}
+    assert names <= set(node.device.netdevs)
+    assert node.device.netdevs == sorted(set(node.device.netdevs))
+
+
+def test_a_software_device_is_on_no_bus(node: Node) -> None:
+    if os.path.exists(f"{node.sysfs}/device"):
+        pytest.skip("needs a device without hardware")
+    assert node.device.pci_address is None and node.device.numa_node is None
+
+
+def test_one_made_by_hand_finds_the_same_facts(ib: Any) -> None:
+    for device in ib.get_device_list():
+        twin = ib.Device(device.name, device.guid)
+        for name in ("node_type", "transport_type", "index", "pci_address", "numa_node", "netdevs"):
+            assert getattr(twin, name) == getattr(device, name)
+
+
+def test_the_facts_of_a_device_that_is_not_there_are_enodev(ib: Any) -> None:
+    device = ib.get_device_list()[0]
+    for wrong, why in ((ib.Device("nope", 1), "there is no device nope"), (ib.Device(device.name, 1), "GUID")):
+        for name in ("node_type", "transport_type", "index", "pci_address", "numa_node", "netdevs"):
+            with pytest.raises(ib.VerbsError, match=why) as caught:
+                getattr(wrong, name)
+            assert caught.value.errno == errno.ENODEV and caught.value.operation == f"Device.{name}"
+
+
+def test_facts_are_no_part_of_the_value(ib: Any) -> None:
+    device = ib.get_device_list()[0]
+    twin = ib.Device(device.name, device.guid)
+    assert twin == device and hash(twin) == hash(device) and repr(twin) == repr(device)
+    assert twin.node_type == device.node_type
+    assert twin == device

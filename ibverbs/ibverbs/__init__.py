@@ -22,6 +22,7 @@ from ._ibverbs import (
     Device,
     DeviceAttr,
     Gid,
+    GidEntry,
     PortAttr,
     QPCap,
     QPInitAttr,
@@ -37,17 +38,20 @@ from .enums import (
     MTU,
     AccessFlags,
     EventType,
+    GidType,
     NodeType,
     PortState,
     QPAttrMask,
     QPState,
     QPType,
     SendFlags,
+    TransportType,
     WCFlags,
     WCOpcode,
     WCStatus,
     WROpcode,
 )
+from .gids import GidChoice, GidNotFoundError, select_gid
 from .helpers import QPInfo, connect_rc, local_qp_info, reg_tensor, tensor_addr_len
 from .registration_cache import CacheStatistics, RegistrationCache
 
@@ -65,6 +69,10 @@ __all__ = [
     "DeviceAttr",
     "EventType",
     "Gid",
+    "GidChoice",
+    "GidEntry",
+    "GidNotFoundError",
+    "GidType",
     "MR",
     "MTU",
     "NodeType",
@@ -85,6 +93,7 @@ __all__ = [
     "SRQ",
     "SendFlags",
     "SendWR",
+    "TransportType",
     "UnsupportedError",
     "VerbsError",
     "WC",
@@ -96,5 +105,6 @@ __all__ = [
     "get_device_list",
     "local_qp_info",
     "reg_tensor",
+    "select_gid",
     "tensor_addr_len",
 ]

@@ -61,6 +61,31 @@ class Device:
     @property
     def guid_str(self) -> str:
         """The node GUID as ``ibv_devinfo`` prints it: ``"5254:00ff:fe12:3456"``."""
+    @property
+    def node_type(self) -> int:
+        """What kind of device it is, a ``NodeType`` value.
+
+        This and what follows is no part of the value. The library tells the first three when it lists the device; for a
+        Device that was made by hand or came from elsewhere they are looked up when first asked for, which raises
+        ``VerbsError`` with ``ENODEV`` if it is not there. The others are read from sysfs whenever they are asked for.
+        """
+    @property
+    def transport_type(self) -> int:
+        """What its queue pairs speak, a ``TransportType`` value."""
+    @property
+    def index(self) -> int | None:
+        """The kernel's number for it, as ``rdma dev`` shows it; None on a library older than rdma-core 30, or where the
+        kernel does not tell. ``ibv_get_device_index``."""
+    @property
+    def pci_address(self) -> str | None:
+        """Its PCI address (``"0000:3b:00.0"``); None where it is not on that bus, as software devices are not."""
+    @property
+    def numa_node(self) -> int | None:
+        """The NUMA node that it is attached to; None where the machine has none or does not tell."""
+    @property
+    def netdevs(self) -> list[str]:
+        """The names of the network devices that belong to it, sorted: those under its GIDs, the one that a software
+        device sits on, and those of the same PCI function."""
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -86,6 +111,12 @@ class Context:
         """Return an entry of a port's GID table, all zeros where the entry is empty.
 
         ``PortAttr.gid_tbl_len`` says how many entries there are. ``ibv_query_gid``; other threads run meanwhile.
+        """
+    def query_gid_table(self, port: SupportsIndex) -> list[GidEntry]:
+        """Return every entry of a port's GID table that is not empty, in order of their index.
+
+        ``select_gid`` picks one and says why. ``ibv_query_gid_table``; on a library older than rdma-core 32
+        ``ibv_query_gid`` for each entry, with type and network device from sysfs. Other threads run meanwhile.
         """
     def alloc_pd(self) -> PD:
         """Make a protection domain. ``ibv_alloc_pd``; other threads run meanwhile."""
@@ -339,6 +370,46 @@ class PortAttr:
     @property
     def port_cap_flags2(self) -> int:
         """Further capabilities: ``enum ibv_port_cap_flags2``; 0 on old libraries."""
+    def __hash__(self) -> int: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class GidEntry:
+    """An entry of a port's GID table: ``struct ibv_gid_entry``, under its names, with the network device's name.
+
+    A plain value: compared, hashed, pickled. The constructor takes the fields in order or by name.
+    """
+
+    def __new__(
+        cls,
+        gid: _GidLike | None = None,
+        gid_index: SupportsIndex = 0,
+        port_num: SupportsIndex = 0,
+        gid_type: SupportsIndex = 0,
+        ndev_ifindex: SupportsIndex = 0,
+        netdev: str = "",
+    ) -> Self: ...
+    @property
+    def gid(self) -> Gid:
+        """The GID."""
+    @property
+    def gid_index(self) -> int:
+        """Its index in the port's table: what ``sgid_index`` asks for."""
+    @property
+    def port_num(self) -> int:
+        """The port."""
+    @property
+    def gid_type(self) -> int:
+        """What it is, a ``GidType`` value."""
+    @property
+    def gid_type_str(self) -> str:
+        """What it is in words: ``IB``, ``RoCE v1`` or ``RoCE v2``."""
+    @property
+    def ndev_ifindex(self) -> int:
+        """The number of its network device; 0 where it has none."""
+    @property
+    def netdev(self) -> str:
+        """The name of its network device; empty where it has none."""
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -1280,3 +1351,12 @@ IBV_NODE_RNIC: int
 IBV_NODE_USNIC: int
 IBV_NODE_USNIC_UDP: int
 IBV_NODE_UNSPECIFIED: int
+IBV_TRANSPORT_UNKNOWN: int
+IBV_TRANSPORT_IB: int
+IBV_TRANSPORT_IWARP: int
+IBV_TRANSPORT_USNIC: int
+IBV_TRANSPORT_USNIC_UDP: int
+IBV_TRANSPORT_UNSPECIFIED: int
+IBV_GID_TYPE_IB: int
+IBV_GID_TYPE_ROCE_V1: int
+IBV_GID_TYPE_ROCE_V2: int

@@ -11,6 +11,7 @@ from .flags import FlagOps, flag_operators
 __all__ = [
     "AccessFlags",
     "EventType",
+    "GidType",
     "MTU",
     "NodeType",
     "PortState",
@@ -18,6 +19,7 @@ __all__ = [
     "QPState",
     "QPType",
     "SendFlags",
+    "TransportType",
     "WCFlags",
     "WCOpcode",
     "WCStatus",
@@ -362,6 +364,34 @@ class PortState(IntEnum):
     """In use."""
     ACTIVE_DEFER = c.IBV_PORT_ACTIVE_DEFER
     """In use, with a link error that may yet recover."""
+
+
+class TransportType(IntEnum):
+    """What a device's queue pairs speak (``enum ibv_transport_type``)."""
+
+    UNKNOWN = c.IBV_TRANSPORT_UNKNOWN
+    """Not known to the library."""
+    IB = c.IBV_TRANSPORT_IB
+    """InfiniBand's transport, over InfiniBand or Ethernet (RoCE)."""
+    IWARP = c.IBV_TRANSPORT_IWARP
+    """iWARP: RDMA over TCP."""
+    USNIC = c.IBV_TRANSPORT_USNIC
+    """Cisco usNIC."""
+    USNIC_UDP = c.IBV_TRANSPORT_USNIC_UDP
+    """Cisco usNIC over UDP."""
+    UNSPECIFIED = c.IBV_TRANSPORT_UNSPECIFIED
+    """A transport of the device's own (EFA)."""
+
+
+class GidType(IntEnum):
+    """What a GID stands for (``enum ibv_gid_type``)."""
+
+    IB = c.IBV_GID_TYPE_IB
+    """An InfiniBand address."""
+    ROCE_V1 = c.IBV_GID_TYPE_ROCE_V1
+    """RoCE v1: Ethernet frames, within one broadcast domain."""
+    ROCE_V2 = c.IBV_GID_TYPE_ROCE_V2
+    """RoCE v2: UDP over IPv4 or IPv6, which routers pass on."""
 
 
 class NodeType(IntEnum):

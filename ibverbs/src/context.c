@@ -10,6 +10,7 @@
 
 static const struct core_params query_port_params = {"Context.query_port", 1, 1, {CORE_NAME_port_num}};
 static const struct core_params query_gid_params = {"Context.query_gid", 2, 2, {CORE_NAME_port_num, CORE_NAME_index}};
+static const struct core_params query_gid_table_params = {"Context.query_gid_table", 1, 1, {CORE_NAME_port}};
 
 static PyObject *context_query_port(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -21,6 +22,11 @@ static PyObject *context_query_gid(PyObject *self, PyObject *const *args, Py_ssi
     return core_context_query_gid(self, args, nargs, kwnames, &query_gid_params);
 }
 
+static PyObject *context_query_gid_table(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_context_query_gid_table(self, args, nargs, kwnames, &query_gid_table_params);
+}
+
 static PyMethodDef context_methods[] = {
     CORE_LIFETIME_METHODS,
     CORE_CONTEXT_METHODS,
@@ -30,6 +36,9 @@ static PyMethodDef context_methods[] = {
     CORE_METHOD("query_gid", context_query_gid,
                 "query_gid($self, port_num, index)\n--\n\n"
                 "Return one entry of a port's GID table; all zero where it is empty. ibv_query_gid."),
+    CORE_METHOD("query_gid_table", context_query_gid_table,
+                "query_gid_table($self, port)\n--\n\n"
+                "Return a GidEntry for every entry of a port's GID table that is not empty. ibv_query_gid_table."),
     CORE_ALLOC_PD_METHOD,
     CORE_CREATE_COMP_CHANNEL_METHOD,
     CORE_CREATE_CQ_METHOD(ibverbs_context_create_cq),
