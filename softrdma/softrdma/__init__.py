@@ -42,8 +42,8 @@ def preload(
 ) -> None:
     """Make programs started with the environment (os.environ by default) run on the software host.
 
-    The library goes last in LD_PRELOAD, so that a sanitizer's stays first. ``devices`` is a list such as ``"rxe:2"``;
-    processes whose ``fabric`` has the same name reach each other (by default one for each user).
+    The library goes last in LD_PRELOAD, so that a sanitizer's stays first. ``devices`` is a list such as ``"rxe:2"`` or
+    ``"rxe:2,efa:1"``; processes whose ``fabric`` has the same name reach each other (by default one for each user).
     This process itself is not changed: only what it starts.
     """
     target: MutableMapping[str, str] = os.environ if env is None else env

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The command line: ``python -m softrdma run [--devices LIST] [--fabric NAME] [--trace] -- PROGRAM ARGS``."""
+"""The command line: ``python -m softrdma run [OPTIONS] -- PROGRAM ARGS``."""
 
 from __future__ import annotations
 
@@ -17,8 +17,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a program on the host", description="Run a program on the host.")
-    run.add_argument("--devices", metavar="LIST", help="what NICs there are, such as rxe:2 (the default)")
+    nics = run.add_mutually_exclusive_group()
+    nics.add_argument("--devices", metavar="LIST", help="what NICs there are: rxe:2 (the default), efa:1, rxe:2,efa@3:1")
+    nics.add_argument(
+        "--efa",
+        metavar="GENERATION",
+        type=int,
+        nargs="?",
+        const=-1,
+        help="two EFA devices, of a generation from 0 to 4 (the newest); --efa=N, or before another option",
+    )
     run.add_argument("--fabric", metavar="NAME", help="reach processes that name the same (default: one per user)")
+    run.add_argument("--reorder", metavar="SEED", type=int, help="SRD delivers out of order, as the seed has it")
     run.add_argument("--trace", action="store_true", help="calls and requests on stderr")
     run.add_argument("program", metavar="PROGRAM")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -40,7 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(library())
         return 0
     env = dict(os.environ)
-    preload(env, devices=options.devices, fabric=options.fabric)
+    devices = options.devices
+    if options.efa is not None:
+        devices = "efa:2" if options.efa < 0 else f"efa@{options.efa}:2"
+    preload(env, devices=devices, fabric=options.fabric)
+    if options.reorder is not None:
+        env["SOFTRDMA_REORDER"] = str(options.reorder)
     if options.trace:
         env["SOFTRDMA_TRACE"] = "1"
     _exec(options.program, options.args, env)

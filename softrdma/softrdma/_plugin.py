@@ -16,10 +16,14 @@ import pytest
 from . import is_loaded, library, preload
 
 
+#: Of both kinds, so that one run serves tests of either.
+DEVICES = "rxe:2,efa:2"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("softrdma", "software RDMA host")
     group.addoption("--softrdma", action="store_true", help="run the tests on the software RDMA host")
-    group.addoption("--softrdma-devices", metavar="LIST", default=None, help="its NICs, such as rxe:2 (the default)")
+    group.addoption("--softrdma-devices", metavar="LIST", default=None, help=f"its NICs ({DEVICES})")
 
 
 def _interpreter_flags() -> list[str]:
@@ -37,7 +41,7 @@ def _interpreter_flags() -> list[str]:
 
 def _restart(config: pytest.Config, devices: str | None) -> None:
     env = dict(os.environ)
-    preload(env, devices=devices, fabric=env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}"))
+    preload(env, devices=devices or env.get("SOFTRDMA_DEVICES", DEVICES), fabric=env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}"))
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:  # the second pytest writes to the real descriptors
         capture.stop_global_capturing()

@@ -2,15 +2,7 @@
 /* Address handles. */
 #include "context.h"
 #include "lock.h"
-#include "nic.h"
 #include "object.h"
-
-static int check(const struct call *c, const struct ib_uverbs_ah_attr *a, uint8_t *ret_sgid)
-{
-    if (a->port_num != 1 || !a->is_global)
-        return EINVAL;
-    return nic_resolve(c->r, (uint32_t)c->device->index, a->grh.sgid_index, a->grh.dgid, ret_sgid);
-}
 
 int ah_create(struct call *c)
 {
@@ -19,7 +11,7 @@ int ah_create(struct call *c)
     struct region *r = c->r;
     uint32_t i, pd, h = NONE;
     uint8_t sgid[16];
-    int err = check(c, &in->attr, sgid);
+    int err = c->device->model->check_ah(c, &in->attr, sgid);
 
     if (err)
         return err;
@@ -61,7 +53,11 @@ void ah_free(struct region *r, uint32_t index)
 {
     struct ah *ah = &r->ah[index];
 
+    const struct device_model *m = device_at((int)ah->device)->model;
+
     atomic_store(&ah->used, 0);
+    if (m->destroy_ah)
+        m->destroy_ah(r, ah);
     pd_quiesce(r, ah->pd);
     r->pd[ah->pd].refs--;
     table_release(&r->ahs, r->ah_bits, index);

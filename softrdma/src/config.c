@@ -6,29 +6,63 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device.h"
 #include "libc.h"
 
-struct config config = {.fabric = "default", .ndevices = 2};
+struct config config = {.fabric = "default", .ndevices = 2, .devices = {{"rxe", -1}, {"rxe", -1}}};
 
-/* A list of MODEL:COUNT separated by commas; a bare number means that many rxe devices. */
-static int parse_devices(const char *text)
+/* One item of the list, MODEL[@MAKE][:COUNT], or a bare count of rxe devices; where it ends, or NULL. */
+static const char *parse_item(const char *text, struct config_device *ret_device, long *ret_count)
 {
-    int total = 0;
+    size_t name = strcspn(text, "@:,0123456789");
+    struct config_device d = {"rxe", -1};
+    const char *at = text + name;
+    char *end;
 
-    while (*text) {
-        char *end;
-        const char *count = text;
-        long n;
-
-        if (strncmp(text, "rxe:", 4) == 0)
-            count = text + 4;
-        n = strtol(count, &end, 10);
-        if (end == count || n < 0 || n > CONFIG_MAX_DEVICES || (*end && *end != ','))
-            return -1;
-        total += (int)n;
-        text = *end ? end + 1 : end;
+    if (name >= sizeof(d.model))
+        return NULL;
+    if (name)
+        snprintf(d.model, sizeof(d.model), "%.*s", (int)name, text);
+    if (name && *at == '@') {
+        d.make = (int)strtol(at + 1, &end, 10);
+        if (end == at + 1 || d.make < 0)
+            return NULL;
+        at = end;
     }
-    return total > CONFIG_MAX_DEVICES ? -1 : total;
+    *ret_count = 1;
+    if (!name || *at == ':') {
+        at += name ? 1 : 0;
+        *ret_count = strtol(at, &end, 10);
+        if (end == at || *ret_count < 0 || *ret_count > CONFIG_MAX_DEVICES)
+            return NULL;
+        at = end;
+    }
+    *ret_device = d;
+    return *at == '\0' || *at == ',' ? at : NULL;
+}
+
+static bool parse_devices(const char *text)
+{
+    struct config_device devices[CONFIG_MAX_DEVICES] = {0};
+    int n = 0;
+
+    while (text && *text) {
+        struct config_device d = {0};
+        long count = 0;
+
+        text = parse_item(text, &d, &count);
+        if (!text || n + count > CONFIG_MAX_DEVICES || !device_is_offered(d.model, d.make))
+            return false;
+        for (long i = 0; i < count; i++)
+            devices[n++] = d;
+        if (*text)
+            text++;
+    }
+    if (!text)
+        return false;
+    memcpy(config.devices, devices, sizeof(devices));
+    config.ndevices = n;
+    return true;
 }
 
 void config_load(void)
@@ -36,23 +70,22 @@ void config_load(void)
     const char *fabric = secure_getenv("SOFTRDMA_FABRIC");
     const char *devices = secure_getenv("SOFTRDMA_DEVICES");
     const char *copy = secure_getenv("SOFTRDMA_COPY");
+    const char *reorder = secure_getenv("SOFTRDMA_REORDER");
     const char *trace = secure_getenv("SOFTRDMA_TRACE");
 
     if (fabric && *fabric)
         snprintf(config.fabric, sizeof(config.fabric), "%s", fabric);
-    if (devices && *devices) {
-        int n = parse_devices(devices);
-
-        if (n < 0)
-            fprintf(stderr, "softrdma: SOFTRDMA_DEVICES=%s not understood (rxe:N, N at most %d)\n", devices,
-                    CONFIG_MAX_DEVICES);
-        else
-            config.ndevices = n;
-    }
+    if (devices && *devices && !parse_devices(devices))
+        fprintf(stderr,
+                "softrdma: SOFTRDMA_DEVICES=%s not understood (rxe:N and efa:N or efa@GENERATION:N with commas "
+                "between, at most %d devices)\n",
+                devices, CONFIG_MAX_DEVICES);
     if (copy && strcmp(copy, "process_vm") == 0)
         config.copy = COPY_PROCESS_VM;
     else if (copy && strcmp(copy, "agent") == 0)
         config.copy = COPY_AGENT;
+    config.reorder = reorder && *reorder;
+    config.reorder_seed = config.reorder ? (uint32_t)strtoul(reorder, NULL, 0) : 0;
     config.trace = trace && *trace && strcmp(trace, "0") != 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base.h"
 
-#define CONFIG_MAX_DEVICES 16
+#define CONFIG_MAX_DEVICES 16 /* MAX_NICS of region.h */
 
 enum copy_mode {
     COPY_AUTO,       /* process_vm_*, and the agent where that is forbidden */
@@ -13,11 +13,20 @@ enum copy_mode {
     COPY_AGENT,      /* always through the other process's agent thread */
 };
 
+/* What a place in the machine holds: the name of a model, and which make of it (-1: the model's own choice). */
+struct config_device {
+    char model[8];
+    int make;
+};
+
 struct config {
-    char fabric[64];     /* SOFTRDMA_FABRIC: processes that name the same one reach each other */
-    int ndevices;        /* SOFTRDMA_DEVICES: "rxe:2", or just "2" */
+    char fabric[64]; /* SOFTRDMA_FABRIC: processes that name the same one reach each other */
+    int ndevices;    /* SOFTRDMA_DEVICES: a list of MODEL[@MAKE][:COUNT] with commas between */
+    struct config_device devices[CONFIG_MAX_DEVICES];
     enum copy_mode copy; /* SOFTRDMA_COPY: auto, process_vm, agent */
-    bool trace;          /* SOFTRDMA_TRACE: calls and requests on stderr */
+    bool reorder;        /* SOFTRDMA_REORDER: SRD delivers out of order; a number is the seed */
+    uint32_t reorder_seed;
+    bool trace; /* SOFTRDMA_TRACE: calls and requests on stderr */
 };
 
 extern struct config config;

@@ -49,6 +49,7 @@ static int make(struct call *c, uint32_t i, uint32_t channel)
     cq->armed = CQ_IDLE;
     atomic_store(&cq->comp_events, 0);
     cq->async_events = 0;
+    cq->own = (struct queue){0};
     cq->user = call_u64(c, UVERBS_ATTR_CREATE_CQ_USER_HANDLE);
     h = handle_new(r, c->context, OBJ_CQ, i);
     if (h == NONE)
@@ -150,6 +151,8 @@ int cq_resize(struct call *c)
     uint32_t i;
     int err;
 
+    if (!c->device->model->resize_cq)
+        return EOPNOTSUPP;
     lock_take(&r->lock);
     i = handle_find(r, c->context, in->cq_handle, OBJ_CQ);
     err = i == NONE ? EINVAL : c->device->model->resize_cq(c, &r->cq[i], &out.cqe);
@@ -165,6 +168,8 @@ int cq_req_notify(struct call *c)
     uint32_t i = handle_find(c->r, c->context, in->cq_handle, OBJ_CQ);
     struct cq *cq;
 
+    if (!c->device->model->arms_by_call)
+        return EOPNOTSUPP;
     if (i == NONE)
         return EINVAL;
     cq = &c->r->cq[i];

@@ -5,21 +5,28 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "efa/efa.h"
 #include "nic.h"
 #include "rxe/rxe.h"
 #include "uverbs.h"
 
 static struct device devices[CONFIG_MAX_DEVICES];
-static const struct device_model *const models[] = {&rxe_model};
+static const struct device_model *const models[] = {&rxe_model, &efa_model};
 
-int device_model_count(void)
+static const struct device_model *find_model(const char *name)
 {
-    return NELEM(models);
+    for (size_t i = 0; i < NELEM(models); i++) {
+        if (strcmp(models[i]->name, name) == 0)
+            return models[i];
+    }
+    return NULL;
 }
 
-const struct device_model *device_model_at(int i)
+bool device_is_offered(const char *model, int make)
 {
-    return models[i];
+    const struct device_model *m = find_model(model);
+
+    return m && (make < 0 || (m->has_make && m->has_make(make)));
 }
 
 int device_count(void)
@@ -32,27 +39,34 @@ const struct device *device_at(int index)
     return &devices[index];
 }
 
-/* The addresses depend on the number of the device only, so every process of a fabric sees the same machine.
- */
+static int count_of_model(const struct device_model *m, int before)
+{
+    int n = 0;
+
+    for (int i = 0; i < before; i++)
+        n += devices[i].model == m;
+    return n;
+}
+
+/* Everything about a device follows from its place and its make, so every process of a fabric sees the same
+ * machine. */
 void device_init(void)
 {
     for (int i = 0; i < config.ndevices; i++) {
         struct device *d = &devices[i];
-        uint8_t eui[8] = {0x00, 0, 0, 0xff, 0xfe, 0, 0, (uint8_t)(i + 1)};
-        const uint8_t ip[4] = {10, 99, 0, (uint8_t)(i + 1)};
 
-        d->index = i;
-        d->model = &rxe_model;
-        snprintf(d->name, sizeof(d->name), "rxe%d", i);
-        snprintf(d->netdev, sizeof(d->netdev), "veth%d", i);
-        memcpy(d->mac, (const uint8_t[]){2, 0, 0, 0, 0, (uint8_t)(i + 1)}, 6);
-        memcpy(d->guid, eui, 8);
-        memcpy(d->gid[0], (const uint8_t[8]){0xfe, 0x80}, 8);
-        memcpy(d->gid[0] + 8, eui, 8);
-        memset(d->gid[1], 0, 10);
-        memset(d->gid[1] + 10, 0xff, 2);
-        memcpy(d->gid[1] + 12, ip, 4);
+        *d = (struct device){
+            .index = i, .model = find_model(config.devices[i].model), .make = config.devices[i].make};
+        d->number = count_of_model(d->model, i);
+        d->model->describe(d);
     }
+}
+
+bool gid_is_empty(const uint8_t *gid)
+{
+    static const uint8_t zeros[16];
+
+    return memcmp(gid, zeros, sizeof(zeros)) == 0;
 }
 
 bool gid_is_ipv4(const uint8_t *gid)
@@ -99,8 +113,8 @@ static bool gid_entry(const struct call *c, uint32_t index, struct ib_uverbs_gid
 {
     struct ib_uverbs_gid_entry e = {.gid_index = index,
                                     .port_num = 1,
-                                    .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
-                                    .netdev_ifindex = (uint32_t)c->device->index + 2};
+                                    .gid_type = c->device->model->gid_type,
+                                    .netdev_ifindex = c->device->netdev[0] ? (uint32_t)c->device->index + 2 : 0};
 
     if (!nic_gid(c->r, (uint32_t)c->device->index, index, (uint8_t *)e.gid))
         return false;
@@ -115,7 +129,7 @@ int device_query_gid_entry(struct call *c)
 
     if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS))
         return EINVAL;
-    if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 || index >= DEVICE_GID_TABLE)
+    if (call_u32(c, UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != 1 || index >= c->device->model->gid_table)
         return EINVAL;
     if (!gid_entry(c, index, &e))
         return ENODATA;
@@ -153,10 +167,18 @@ int device_query_ex(struct call *c)
 {
     struct ib_uverbs_ex_query_device_resp out = {0};
     const struct ib_uverbs_ex_query_device *in = c->in;
+    const struct device_model *m = c->device->model;
 
-    if (in->comp_mask || in->reserved || call_size(c, UVERBS_ATTR_UHW_IN) || call_has(c, UVERBS_ATTR_UHW_OUT))
+    if (in->comp_mask || in->reserved || call_size(c, UVERBS_ATTR_UHW_IN) ||
+        (!m->query_device_driver && call_has(c, UVERBS_ATTR_UHW_OUT)))
         return EINVAL;
     c->device->model->query_device(c->device, &out);
     out.response_length = (uint32_t)min_u64(sizeof(out), call_size(c, UVERBS_ATTR_CORE_OUT));
+    if (m->query_device_driver) {
+        int err = m->query_device_driver(c);
+
+        if (err)
+            return err;
+    }
     return call_respond(c, &out, sizeof(out));
 }

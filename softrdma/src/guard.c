@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "doorbell.h"
 #include "libc.h"
 
 #ifndef MADV_POPULATE_READ
@@ -36,6 +37,8 @@ static void on_fault(int sig, siginfo_t *info, void *ucontext)
         landing = NULL;
         siglongjmp(*to, 1);
     }
+    if (sig == SIGSEGV && info->si_code > 0 && doorbell_fault(info->si_addr, ucontext))
+        return;
     next = *chain_of(sig);
     if (next.sa_flags & SA_SIGINFO) {
         next.sa_sigaction(sig, info, ucontext);

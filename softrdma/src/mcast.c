@@ -71,6 +71,8 @@ int mcast_attach(struct call *c)
     uint32_t qp;
     int err = EINVAL;
 
+    if (!c->device->model->has_multicast)
+        return EOPNOTSUPP;
     lock_take(&r->lock);
     qp = handle_find(r, c->context, in->qp_handle, OBJ_QP);
     if (qp != NONE && r->qp[qp].type == IB_UVERBS_QPT_UD && gid_is_multicast(in->gid))
@@ -88,6 +90,8 @@ int mcast_detach(struct call *c)
     uint32_t qp;
     int i = -1, err = EINVAL;
 
+    if (!c->device->model->has_multicast)
+        return EOPNOTSUPP;
     lock_take(&r->lock);
     qp = handle_find(r, c->context, in->qp_handle, OBJ_QP);
     if (qp != NONE && r->qp[qp].type == IB_UVERBS_QPT_UD)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions: checks at registration, keys, and the wait for the data path before memory is given back.
- * A key is index + 1 in the upper 24 bits and a byte that changes with each registration in the lower 8. */
+ * A key is index + 1 and, below it, some bits that change with each registration; how many is the model's matter. */
 #include <unistd.h>
 
 #include "context.h"
@@ -11,15 +11,21 @@
 
 #define MAX_LENGTH (UINT64_C(1) << 47)
 
-struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key)
+struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key, uint32_t shift)
 {
-    uint32_t i = (key >> 8) - 1;
+    uint32_t i = (key >> shift) - 1;
     struct mr *m;
 
     if (i >= MAX_MRS)
         return NULL;
     m = &r->mr[i];
     return atomic_load_explicit(&m->key, memory_order_acquire) == key && m->pd == pd ? m : NULL;
+}
+
+struct segment mr_segment(struct region *r, const struct mr *m, uint64_t addr, uint64_t length)
+{
+    return (struct segment){m->start + (addr - m->iova), length,
+                            copy_proc(r, m->proc, process.region, process.proc)};
 }
 
 static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
@@ -34,7 +40,7 @@ static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
     if ((access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC)) &&
         !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
         return EINVAL;
-    err = c->device->model->check_access(access);
+    err = c->device->model->check_access(c->device, access);
     if (err)
         return err;
     if (pd_find(c, in->pd_handle) == NONE)
@@ -47,11 +53,12 @@ static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
     return guard_populate(in->start, in->length, writable);
 }
 
-static uint32_t make_key(struct region *r, uint32_t index)
+static uint32_t make_key(const struct call *c, uint32_t index)
 {
-    uint32_t low = (uint32_t)(r->instance >> 8) + r->mrs.next * 167 + (uint32_t)now_ns();
+    uint32_t low = (uint32_t)(c->r->instance >> 8) + c->r->mrs.next * 167 + (uint32_t)now_ns();
+    uint32_t shift = c->device->model->key_shift;
 
-    return (index + 1) << 8 | (low & 0xff);
+    return (index + 1) << shift | (low & ((1u << shift) - 1));
 }
 
 int mr_reg(struct call *c)
@@ -67,7 +74,7 @@ int mr_reg(struct call *c)
     lock_take(&r->lock);
     err = ENOMEM;
     pd = pd_find(c, in->pd_handle);
-    i = table_take(&r->mrs, r->mr_bits, MAX_MRS, 0);
+    i = table_take(&r->mrs, r->mr_bits, MAX_MRS - 64, 0);
     if (i != NONE && pd != NONE)
         h = handle_new(r, c->context, OBJ_MR, i);
     if (h != NONE) {
@@ -82,7 +89,7 @@ int mr_reg(struct call *c)
         m->length = in->length;
         m->iova = in->hca_va;
         out.mr_handle = h;
-        out.lkey = out.rkey = make_key(r, i);
+        out.lkey = out.rkey = make_key(c, i);
         err = call_respond(c, &out, sizeof(out));
         if (!err) {
             r->pd[pd].refs++;

@@ -47,6 +47,8 @@ int mw_alloc(struct call *c)
     uint32_t i, pd, h = NONE;
     int err = ENOMEM;
 
+    if (!c->device->model->has_windows)
+        return EOPNOTSUPP;
     if (in->mw_type != 1 && in->mw_type != 2)
         return EINVAL;
     lock_take(&r->lock);

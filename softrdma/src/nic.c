@@ -7,13 +7,6 @@
 #include "service.h"
 #include "sysfs.h"
 
-static bool is_empty(const uint8_t *gid)
-{
-    static const uint8_t zeros[16];
-
-    return memcmp(gid, zeros, sizeof(zeros)) == 0;
-}
-
 /* In two halves: readers take no lock, and half of one address and half of another reaches nobody. */
 static void store_gid(struct nic *n, uint32_t index, const uint8_t *gid)
 {
@@ -68,7 +61,7 @@ bool nic_gid(struct region *r, uint32_t device, uint32_t index, uint8_t ret_gid[
     half[0] = atomic_load(&r->nic[device].gid[index][0]);
     half[1] = atomic_load(&r->nic[device].gid[index][1]);
     memcpy(ret_gid, half, sizeof(half));
-    return !is_empty(ret_gid);
+    return !gid_is_empty(ret_gid);
 }
 
 static bool has_gid(struct region *r, uint32_t device, const uint8_t *gid)
@@ -101,13 +94,16 @@ bool nic_carries_slowly(struct region *r, uint32_t device, const uint8_t *gid)
 int nic_resolve(struct region *r, uint32_t device, uint32_t sgid_index, const uint8_t *dgid,
                 uint8_t ret_sgid[16])
 {
+    int peer;
+
     if (!nic_gid(r, device, sgid_index, ret_sgid))
         return ENODATA;
     if (gid_is_multicast(dgid))
         return 0;
     if (gid_is_ipv4(dgid) != gid_is_ipv4(ret_sgid))
         return EINVAL;
-    return nic_by_gid(r, dgid) >= 0 ? 0 : ETIMEDOUT;
+    peer = nic_by_gid(r, dgid);
+    return peer >= 0 && device_at(peer)->model == device_at((int)device)->model ? 0 : ETIMEDOUT;
 }
 
 void nic_raise(struct region *r, uint32_t device, uint32_t event)

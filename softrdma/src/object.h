@@ -5,6 +5,7 @@
 #ifndef SOFTRDMA_OBJECT_H
 #define SOFTRDMA_OBJECT_H
 
+#include "fabric/copy.h"
 #include "region.h"
 #include "uverbs.h"
 
@@ -31,8 +32,16 @@ int pd_destroy(struct call *c);
 
 int mr_reg(struct call *c);
 int mr_destroy(struct call *c);
-/* The region a key names for this PD, or NULL. */
-struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key);
+/* The region a key names for this PD, or NULL; shift: device_model.key_shift. */
+struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key, uint32_t shift);
+
+static inline bool mr_covers(const struct mr *m, uint64_t addr, uint64_t length)
+{
+    return addr >= m->iova && length <= m->length && addr - m->iova <= m->length - length;
+}
+
+/* A part that it covers, as the thread that asks reaches it. */
+struct segment mr_segment(struct region *r, const struct mr *m, uint64_t addr, uint64_t length);
 
 int mw_alloc(struct call *c);
 int mw_destroy(struct call *c);
@@ -63,6 +72,8 @@ int qp_destroy(struct call *c);
 /* Takes the QP's two locks in their order, and gives them back. */
 void qp_lock_both(struct qp *qp);
 void qp_unlock_both(struct qp *qp);
+/* Is there a living process that made it or holds its context? Messages to one that has none are lost. */
+bool qp_is_served(struct region *r, const struct qp *qp);
 
 int srq_create(struct call *c);
 int srq_modify(struct call *c);

@@ -12,14 +12,17 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "config.h"
 #include "context.h"
 #include "device.h"
+#include "doorbell.h"
 #include "event.h"
 #include "fd.h"
 #include "guard.h"
@@ -553,6 +556,32 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
         return fail(ENOTTY);
     err = uverbs_ioctl(context, arg);
     return err ? fail(err) : 0;
+}
+
+/* Doorbells are not memory (doorbell.h). Everything else goes to the kernel without a look at the C library, whose
+ * dlsym allocates: allocators map memory by these calls. */
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    uint32_t context;
+
+    if (doorbell_is_key((uint64_t)offset) && fd_kind(fd, &context) == FD_COMMAND) {
+        void *p = doorbell_map(context, (uint64_t)offset, length);
+
+        return p ? p : MAP_FAILED;
+    }
+    return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+{
+    return mmap(addr, length, prot, flags, fd, offset);
+}
+
+EXPORT int munmap(void *addr, size_t length)
+{
+    if (doorbell_is_at(addr)) /* its place stays reserved */
+        return 0;
+    return (int)syscall(SYS_munmap, addr, length);
 }
 
 /* The kernel gives one event with each read, and none to a buffer that is too small. */

@@ -18,6 +18,13 @@ void qp_unlock_both(struct qp *qp)
     lock_give(&qp->sq_lock);
 }
 
+bool qp_is_served(struct region *r, const struct qp *qp)
+{
+    if (r == process.region && qp->proc == process.proc)
+        return true;
+    return process_alive(&r->proc[qp->proc]) || context_is_held(r, qp->context);
+}
+
 struct parents {
     uint32_t pd, send_cq, recv_cq, srq;
 };
@@ -46,13 +53,14 @@ static void prepare(struct call *c, uint32_t i, const struct parents *p)
 {
     struct qp *qp = &c->r->qp[i];
 
-    if (!qp->qpn) { /* never used */
+    if (!qp->born) {
         lock_init(&qp->sq_lock);
         lock_init(&qp->rq_lock);
         atomic_store(&qp->state, QPS_DEAD);
+        qp->born = 1;
     }
     qp_lock_both(qp);
-    qp->qpn = c->r->slot << 16 | i;
+    qp->qpn = c->r->slot << 16 | i; /* unless the model has numbers of its own */
     qp->type = call_u32(c, UVERBS_ATTR_CREATE_QP_TYPE);
     qp->context = c->context;
     qp->device = (uint32_t)c->device->index;
@@ -63,7 +71,7 @@ static void prepare(struct call *c, uint32_t i, const struct parents *p)
     qp->sq_sig_all = !!(call_u32(c, UVERBS_ATTR_CREATE_QP_FLAGS) & IB_UVERBS_QP_CREATE_SQ_SIG_ALL);
     qp->proc = process.proc;
     qp->user = call_u64(c, UVERBS_ATTR_CREATE_QP_USER_HANDLE);
-    qp->sq = qp->rq = (struct queue){0};
+    qp->sq = qp->rq = qp->own = (struct queue){0};
     qp->sq_psn = qp->rq_psn = qp->retries_left = qp->rnr_left = 0;
     qp->dest_device = NONE;
     qp->timer_proc = process.proc;
@@ -187,9 +195,10 @@ int qp_query(struct call *c)
     const struct ib_uverbs_query_qp *in = c->in;
     struct ib_uverbs_query_qp_resp out = {0};
     uint32_t i = handle_find(c->r, c->context, in->qp_handle, OBJ_QP);
+    int err;
 
     if (i == NONE)
         return EINVAL;
-    c->device->model->query_qp(c->r, &c->r->qp[i], &out);
-    return call_respond(c, &out, sizeof(out));
+    err = c->device->model->query_qp(c->r, &c->r->qp[i], in->attr_mask, &out);
+    return err ? err : call_respond(c, &out, sizeof(out));
 }

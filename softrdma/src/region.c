@@ -13,15 +13,20 @@
 uint64_t region_layout(void)
 {
     /* Sizes stand for the fields; the leading number is raised when a meaning changes. */
-    return (uint64_t)3 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^
+    return (uint64_t)4 << 56 ^ (uint64_t)sizeof(struct region) << 16 ^ sizeof(struct qp) << 4 ^
            sizeof(struct cq);
+}
+
+uint64_t heap_page(void)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return page > HEAP_UNIT ? page : HEAP_UNIT;
 }
 
 static uint64_t heap_offset(void)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-    return align_up(sizeof(struct region), page > HEAP_UNIT ? page : HEAP_UNIT);
+    return align_up(sizeof(struct region), heap_page());
 }
 
 uint64_t region_file_size(void)
@@ -196,9 +201,7 @@ static void mark_run(uint64_t *bits, uint64_t start, uint64_t n, bool taken)
 
 static uint64_t heap_units(uint64_t size)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-    return align_up(size, page > HEAP_UNIT ? page : HEAP_UNIT) / HEAP_UNIT;
+    return align_up(size, heap_page()) / HEAP_UNIT;
 }
 
 /* Searching goes round the part in use, so that freed memory is not handed out again at once: a program that

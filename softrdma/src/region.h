@@ -33,13 +33,14 @@
 #define MAX_HANDLES (HANDLE_CHUNK * HANDLE_CHUNKS)
 #define MAX_CHANNELS 4096
 #define MAX_PDS 32768
-#define MAX_MRS (1u << 18)
+#define MAX_MRS (1u << 18) /* the last 64 stay free: index + 1 and a model's key bits fit into 24 bits */
 #define MAX_MWS (1u << 14)
 #define MAX_CQS (1u << 15)
 #define MAX_QPS                                                                                              \
     (1u << 15) /* below 1 << 16, the low half of a QP number: the rest is the region's slot on the fabric */
 #define MAX_SRQS (1u << 13)
 #define MAX_AHS (1u << 15)
+#define SHORT_QPNS 256
 #define MAX_GROUPS 1024 /* multicast memberships */
 #define FIRST_QP 0x11
 _Static_assert(MAX_QPS <= 1u << 16, "the low half of a QP number");
@@ -162,6 +163,7 @@ struct cq {
     uint32_t async_events;
     uint64_t user;
     struct queue queue;
+    struct queue own; /* what the model keeps for it */
 } __attribute__((aligned(2 * CACHE_LINE)));
 
 struct srq {
@@ -180,6 +182,7 @@ enum qp_state { QPS_RESET, QPS_INIT, QPS_RTR, QPS_RTS, QPS_SQD, QPS_SQE, QPS_ERR
 struct qp {
     pthread_mutex_t sq_lock;
     _Atomic uint32_t state; /* enum qp_state; QPS_DEAD also for a slot that is free */
+    uint32_t born; /* the locks have been made */
     uint32_t qpn, type;
     uint32_t context, device, pd, send_cq, recv_cq, srq; /* srq: NONE without */
     uint32_t handle;
@@ -187,6 +190,7 @@ struct qp {
     uint32_t proc; /* the process that made it */
     uint64_t user;
     struct queue sq;
+    struct queue own; /* what the model keeps for it, under the two locks */
     struct ib_uverbs_qp_cap cap;
     /* requester */
     uint32_t sq_psn;
@@ -211,6 +215,7 @@ struct qp {
 struct ah {
     _Atomic uint32_t used;
     uint32_t context, pd, device;
+    uint32_t number; /* a model's own */
     struct ib_uverbs_ah_attr attr;
     uint8_t sgid[16]; /* what attr's index held when the handle was made */
 };
@@ -220,6 +225,12 @@ struct nic {
     _Atomic uint32_t disturbed; /* something is not as it was at the start: whoever moves data has to look */
     _Atomic uint32_t link_down, fatal, removed;
     _Atomic uint64_t gid[NIC_GIDS][2]; /* all zeros: empty */
+};
+
+/* A device's own record of an address: handles for one GID in one PD share it, and its number. */
+struct address {
+    uint32_t refs, pd;
+    uint8_t gid[16];
 };
 
 struct group { /* one QP's membership of one multicast group */
@@ -250,7 +261,7 @@ struct region {
     uint64_t heap_start;       /* offset in the file */
     uint64_t heap_next;        /* unit from which the next search starts */
     _Atomic uint64_t heap_end; /* offset in the file up to which it is in use; grows */
-    struct table pds, mrs, mws, cqs, qps, srqs, ahs;
+    struct table pds, mrs, mws, cqs, qps, srqs, ahs, addresses;
     uint64_t pd_bits[TABLE_BITS(MAX_PDS)];
     uint64_t mr_bits[TABLE_BITS(MAX_MRS)];
     uint64_t mw_bits[TABLE_BITS(MAX_MWS)];
@@ -258,6 +269,7 @@ struct region {
     _Atomic uint64_t qp_bits[TABLE_BITS(MAX_QPS)];
     uint64_t srq_bits[TABLE_BITS(MAX_SRQS)];
     uint64_t ah_bits[TABLE_BITS(MAX_AHS)];
+    uint64_t address_bits[TABLE_BITS(MAX_AHS)];
     uint64_t heap_bits[HEAP_SIZE / HEAP_UNIT / 64];
 
     struct nic nic[MAX_NICS];
@@ -274,6 +286,12 @@ struct region {
     struct qp qp[MAX_QPS];
     struct srq srq[MAX_SRQS];
     struct ah ah[MAX_AHS];
+    struct address address[MAX_AHS];
+    uint16_t address_of[MAX_PDS][MAX_NICS]; /* for a PD, to a device; 0: none */
+    /* Of devices whose QP numbers have 16 bits: the upper 8 are the region's slot, the lower 8 lead here. Table index
+     * + 1. */
+    _Atomic uint16_t short_qpn[MAX_NICS][SHORT_QPNS];
+    uint32_t short_qpn_next[MAX_NICS];
     struct agent_box box[MAX_PROCS];
 };
 
@@ -290,6 +308,9 @@ void region_unmap(struct region *r);
 /* A slot of a table, or NONE; the caller holds region.lock. first: slots below it are not used. */
 uint32_t table_take(struct table *t, uint64_t *bits, uint32_t max, uint32_t first);
 void table_release(struct table *t, uint64_t *bits, uint32_t index);
+
+/* The unit in which the heap is given out: a page, so that pieces can be mapped one by one. */
+uint64_t heap_page(void);
 
 /* Zeroed memory of the heap: its offset in the file, 0 when there is none. The caller holds region.lock. */
 uint64_t heap_alloc(struct region *r, uint64_t size);

@@ -11,20 +11,18 @@
 #include <time.h>
 
 #include "config.h"
-#include "device.h"
 #include "event.h"
 #include "fabric/agent.h"
 #include "fabric/discovery.h"
 #include "lock.h"
 #include "process.h"
+#include "timer.h"
 
 static sem_t started;
 
 /* Everything that is due; returns when the next thing will be. */
 static uint64_t work(struct region *r)
 {
-    uint64_t next = UINT64_MAX;
-
     if (atomic_load(&r->events_pending))
         event_write_pending(r);
     event_write_pending_async(r);
@@ -32,12 +30,7 @@ static uint64_t work(struct region *r)
         event_end_dead(r);
     if (atomic_load(&process_self()->agent_wanted))
         agent_start();
-    for (int i = 0; i < device_model_count(); i++) {
-        uint64_t due = device_model_at(i)->service(r);
-
-        next = min_u64(next, due);
-    }
-    return next;
+    return timer_service(r);
 }
 
 static void *service_main(void *unused)

@@ -49,6 +49,8 @@ int srq_create(struct call *c)
     uint32_t i, pd;
     int err = 0;
 
+    if (!c->device->model->create_srq)
+        return EOPNOTSUPP;
     if (call_u32(c, UVERBS_ATTR_CREATE_SRQ_TYPE) != IB_UVERBS_SRQT_BASIC)
         return EOPNOTSUPP;
     lock_take(&r->lock);

@@ -82,10 +82,28 @@ static void sweep(const char *folder, int folder_fd)
     closedir(dir);
 }
 
-static void put(const char *value, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The folders above a path in the tree. */
+static void make_folders(char *rel)
+{
+    for (char *slash = strchr(rel, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdirat(root_fd, rel, 0755);
+        *slash = '/';
+    }
+}
+
+void sysfs_link(const char *target, const char *path)
+{
+    char rel[200];
+
+    snprintf(rel, sizeof(rel), "%s", path);
+    make_folders(rel);
+    if (symlinkat(target, root_fd, rel) != 0 && errno != EEXIST)
+        TRACE("%s: %s", rel, strerror(errno));
+}
 
 /* Under another name first: a reader finds the old text or the new. */
-static void put(const char *value, const char *fmt, ...)
+void sysfs_put(const char *value, const char *fmt, ...)
 {
     char rel[200], fresh[204], path[SYSFS_PATH_MAX];
     va_list ap;
@@ -94,11 +112,7 @@ static void put(const char *value, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(rel, sizeof(rel), fmt, ap);
     va_end(ap);
-    for (char *slash = strchr(rel, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdirat(root_fd, rel, 0755);
-        *slash = '/';
-    }
+    make_folders(rel);
     snprintf(fresh, sizeof(fresh), "%s.new", rel);
     fd = libc_get()->openat(root_fd, fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
@@ -129,7 +143,7 @@ static void put_gid(const struct device *d, const char *dir, uint32_t i)
 {
     struct region *r = process.region;
     uint8_t g[16] = {0};
-    bool full = i < DEVICE_GIDS;
+    bool was_full = i < DEVICE_GIDS && !gid_is_empty(d->gid[i]), full = was_full;
     char text[48];
     size_t n = 0;
 
@@ -137,14 +151,15 @@ static void put_gid(const struct device *d, const char *dir, uint32_t i)
         full = nic_gid(r, (uint32_t)d->index, i, g);
     else if (full)
         memcpy(g, d->gid[i], sizeof(g));
-    if (!full && i >= DEVICE_GIDS && !(r && atomic_load(&r->nic[d->index].disturbed)))
+    if (!full && !was_full && !(r && atomic_load(&r->nic[d->index].disturbed)))
         return;
     for (int k = 0; k < 16; k += 2)
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%02x%02x", k ? ":" : "", g[k], g[k + 1]);
-    put(text, "%s/gids/%u", dir, i);
+    sysfs_put(text, "%s/gids/%u", dir, i);
     if (full) {
-        put("RoCE v2", "%s/gid_attrs/types/%u", dir, i);
-        put(d->netdev, "%s/gid_attrs/ndevs/%u", dir, i);
+        sysfs_put(d->model->gid_type_name, "%s/gid_attrs/types/%u", dir, i);
+        if (d->netdev[0])
+            sysfs_put(d->netdev, "%s/gid_attrs/ndevs/%u", dir, i);
     } else {
         take_away("%s/gid_attrs/types/%u", dir, i);
         take_away("%s/gid_attrs/ndevs/%u", dir, i);
@@ -156,23 +171,23 @@ static void put_port_state(const struct device *d, const char *dir)
 {
     bool down = process.region && nic_link_is_down(process.region, (uint32_t)d->index);
 
-    put(down ? "1: DOWN" : "4: ACTIVE", "%s/state", dir);
-    put(down ? "3: Disabled" : "5: LinkUp", "%s/phys_state", dir);
-    for (uint32_t i = 0; i < NIC_GIDS; i++)
+    sysfs_put(down ? "1: DOWN" : "4: ACTIVE", "%s/state", dir);
+    sysfs_put(down ? "3: Disabled" : "5: LinkUp", "%s/phys_state", dir);
+    for (uint32_t i = 0; i < NIC_GIDS && i < d->model->gid_table; i++)
         put_gid(d, dir, i);
 }
 
 static void put_ports(const struct device *d, const char *dir)
 {
     put_port_state(d, dir);
-    put("10 Gb/sec (1X FDR10)", "%s/rate", dir);
-    put("Ethernet", "%s/link_layer", dir);
-    put("0x0", "%s/lid", dir);
-    put("0", "%s/lid_mask_count", dir);
-    put("0x0", "%s/sm_lid", dir);
-    put("0", "%s/sm_sl", dir);
-    put("0x00010000", "%s/cap_mask", dir);
-    put("0xffff", "%s/pkeys/0", dir);
+    sysfs_put(d->model->rate, "%s/rate", dir);
+    sysfs_put(d->model->link_layer, "%s/link_layer", dir);
+    sysfs_put("0x0", "%s/lid", dir);
+    sysfs_put("0", "%s/lid_mask_count", dir);
+    sysfs_put("0x0", "%s/sm_lid", dir);
+    sysfs_put("0", "%s/sm_sl", dir);
+    sysfs_put("0x00010000", "%s/cap_mask", dir);
+    sysfs_put("0xffff", "%s/pkeys/0", dir);
 }
 
 static void put_device(const struct device *d)
@@ -181,30 +196,33 @@ static void put_device(const struct device *d)
     char text[64], dir[64];
 
     snprintf(dir, sizeof(dir), "class/infiniband_verbs/uverbs%d", d->index);
-    put(d->name, "%s/ibdev", dir);
+    sysfs_put(d->name, "%s/ibdev", dir);
     snprintf(text, sizeof(text), "%u", d->model->abi_version);
-    put(text, "%s/abi_version", dir);
+    sysfs_put(text, "%s/abi_version", dir);
     snprintf(text, sizeof(text), "%d:%d", DEVICE_MAJOR, DEVICE_MINOR + d->index);
-    put(text, "%s/dev", dir);
+    sysfs_put(text, "%s/dev", dir);
 
     snprintf(dir, sizeof(dir), "class/infiniband/%s", d->name);
     snprintf(text, sizeof(text), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4], g[5],
              g[6], g[7]);
-    put(d->model->node_type, "%s/node_type", dir);
-    put(d->model->name, "%s/node_desc", dir);
-    put("", "%s/fw_ver", dir);
-    put(text, "%s/node_guid", dir);
-    put(text, "%s/sys_image_guid", dir);
-    put(d->netdev, "%s/parent", dir);
+    sysfs_put(d->model->node_type, "%s/node_type", dir);
+    sysfs_put(d->model->name, "%s/node_desc", dir);
+    sysfs_put("", "%s/fw_ver", dir);
+    sysfs_put(text, "%s/node_guid", dir);
+    sysfs_put(text, "%s/sys_image_guid", dir);
+    if (d->netdev[0])
+        sysfs_put(d->netdev, "%s/parent", dir);
+    if (d->model->put_files)
+        d->model->put_files(d);
     snprintf(dir, sizeof(dir), "class/infiniband/%s/ports/1", d->name);
     put_ports(d, dir);
-    put("", "dev/infiniband/uverbs%d", d->index);
+    sysfs_put("", "dev/infiniband/uverbs%d", d->index);
 }
 
 /* libibverbs keeps the order in which it finds devices, and tmpfs lists the newest first. */
 static void fill(void)
 {
-    put("6", "class/infiniband_verbs/abi_version");
+    sysfs_put("6", "class/infiniband_verbs/abi_version");
     mkdirat(root_fd, "class/infiniband", 0755);
     mkdirat(root_fd, "dev", 0755);
     mkdirat(root_fd, "dev/infiniband", 0755);

@@ -22,6 +22,11 @@ int sysfs_device(const char *resolved);
 /* A NIC's state has changed. */
 void sysfs_refresh(uint32_t device);
 
+/* For a device model's own files, while the tree is made: a file with a line of text, a symbolic link. Paths are those
+ * of the tree, "class/infiniband/efa_0/device" and the like. */
+void sysfs_put(const char *value, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void sysfs_link(const char *target, const char *path);
+
 void sysfs_remove(void);   /* at exit */
 void sysfs_in_child(void); /* after fork */
 

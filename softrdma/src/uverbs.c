@@ -312,6 +312,7 @@ struct doorbell {
 ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length)
 {
     struct region *r = process.region;
+    const struct device_model *m;
     struct doorbell d;
     uint32_t qp;
     int err;
@@ -328,9 +329,11 @@ ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length)
     if (!err && atomic_load(&r->context[context].dead))
         err = EIO;
     qp = err ? NONE : handle_find(r, context, d.post.qp_handle, OBJ_QP);
+    m = device_at((int)r->context[context].device)->model;
+    if (!err && !m->doorbell)
+        err = EOPNOTSUPP;
     if (!err)
-        err =
-            qp == NONE ? EINVAL : device_at((int)r->context[context].device)->model->doorbell(r, &r->qp[qp]);
+        err = qp == NONE ? EINVAL : m->doorbell(r, &r->qp[qp]);
     if (err) {
         errno = err;
         return -1;

@@ -2,19 +2,7 @@
 /* Keys to memory: what a region or a window lets a request touch. */
 #include "../lock.h"
 #include "../object.h"
-#include "../process.h"
 #include "rxe.h"
-
-static bool covers(const struct mr *m, uint64_t addr, uint64_t length)
-{
-    return addr >= m->iova && length <= m->length && addr - m->iova <= m->length - length;
-}
-
-static struct segment segment_of(struct region *r, const struct mr *m, uint64_t addr, uint64_t length)
-{
-    return (struct segment){m->start + (addr - m->iova), length,
-                            copy_proc(r, m->proc, process.region, process.proc)};
-}
 
 int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge, uint32_t n, bool writable,
                        uint64_t want, struct segment *out, uint64_t *ret_total)
@@ -28,11 +16,11 @@ int rxe_local_segments(struct region *r, uint32_t pd, const struct rxe_sge *sge,
 
         if (!length)
             continue;
-        m = mr_find(r, pd, sge[i].lkey);
+        m = mr_find(r, pd, sge[i].lkey, RXE_KEY_SHIFT);
         if (!m || (writable && !(m->access & IB_UVERBS_ACCESS_LOCAL_WRITE)) ||
-            !covers(m, sge[i].addr, length))
+            !mr_covers(m, sge[i].addr, length))
             return -1;
-        out[count++] = segment_of(r, m, sge[i].addr, length);
+        out[count++] = mr_segment(r, m, sge[i].addr, length);
         total += length;
     }
     *ret_total = total;
@@ -66,7 +54,7 @@ bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t ad
     if (mw_is_key(key)) {
         m = through_window(r, qp, key, &addr, length, access);
     } else {
-        m = mr_find(r, r->qp[qp].pd, key);
+        m = mr_find(r, r->qp[qp].pd, key, RXE_KEY_SHIFT);
         if (m && (m->access & access) != access)
             m = NULL;
     }
@@ -74,9 +62,9 @@ bool rxe_remote_segment(struct region *r, uint32_t qp, uint32_t key, uint64_t ad
         return false;
     if (whole_region)
         return true;
-    if (!covers(m, addr, length))
+    if (!mr_covers(m, addr, length))
         return false;
-    *out = segment_of(r, m, addr, length);
+    *out = mr_segment(r, m, addr, length);
     return true;
 }
 
@@ -96,7 +84,7 @@ static bool may_bind(const struct mw *w, const struct mr *m, const struct rxe_se
     if ((access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC)) &&
         !(m->access & IB_UVERBS_ACCESS_LOCAL_WRITE))
         return false;
-    return covers(m, addr, length);
+    return mr_covers(m, addr, length);
 }
 
 bool rxe_bind(struct region *r, uint32_t qp, const struct rxe_send_wr *wr)
@@ -108,7 +96,7 @@ bool rxe_bind(struct region *r, uint32_t qp, const struct rxe_send_wr *wr)
     lock_take(&r->mw_lock);
     w = mw_find(r, r->qp[qp].pd, wr->wr.mw.mw_rkey);
     if (wr->wr.mw.length)
-        m = mr_find(r, r->qp[qp].pd, wr->wr.mw.mr_lkey);
+        m = mr_find(r, r->qp[qp].pd, wr->wr.mw.mr_lkey, RXE_KEY_SHIFT);
     ok = w && (m || !wr->wr.mw.length) && may_bind(w, m, wr);
     if (ok) {
         mw_unbind(r, w);

@@ -8,6 +8,7 @@
 #include "../nic.h"
 #include "../object.h"
 #include "../process.h"
+#include "../timer.h"
 #include "rxe.h"
 
 enum { /* ib_qp_attr_mask */
@@ -180,7 +181,7 @@ void rxe_set_state(struct region *r, struct qp *qp, enum qp_state state)
     bool watched = qp->srq == NONE; /* receives may still be posted, and must come back flushed */
 
     if (state == QPS_ERR || state == QPS_RESET || state == QPS_DEAD)
-        rxe_set_wait(r, qp, 0);
+        timer_set(r, qp, 0);
     if (watched && was != QPS_ERR && state == QPS_ERR) {
         atomic_fetch_add(&r->nerror, 1);
         fabric_wake(&r->proc[qp->proc]);
@@ -250,12 +251,14 @@ int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify
     return err;
 }
 
-void rxe_query_qp(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_resp *out)
+int rxe_query_qp(struct region *r, struct qp *qp, uint32_t mask, struct ib_uverbs_query_qp_resp *out)
 {
     const struct ib_uverbs_modify_qp *a = &qp->attr;
     uint32_t state;
 
     (void)r;
+    if (mask & ~(uint32_t)M_ALL)
+        return EOPNOTSUPP;
     qp_lock_both(qp);
     state = atomic_load(&qp->state);
     *out = (struct ib_uverbs_query_qp_resp){
@@ -287,4 +290,5 @@ void rxe_query_qp(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_res
     };
     out->dest.is_global = out->alt_dest.is_global = 1;
     qp_unlock_both(qp);
+    return 0;
 }

@@ -10,6 +10,7 @@
 #include "../nic.h"
 #include "../object.h"
 #include "../process.h"
+#include "../timer.h"
 #include "rxe.h"
 
 /* Which opcodes each type of queue pair has. */
@@ -128,8 +129,7 @@ static struct region *find_peer(struct qp *qp, int device, uint32_t qpn, uint32_
         if (qp->peer_instance != r->instance)
             goto none;
     }
-    if ((r != process.region || peer->proc != process.proc) && !process_alive(&r->proc[peer->proc]) &&
-        !context_is_held(r, peer->context))
+    if (!qp_is_served(r, peer))
         goto none;
     return r;
 
@@ -333,7 +333,7 @@ static enum rxe_status wait_for_receive(struct region *r, struct qp *qp, uint32_
             return WC_RETRY_EXC_ERR;
         qp->ack_deadline = now + timeout;
     }
-    rxe_set_wait(r, qp, now + rnr_delay_us[rnr_timer & 31] * UINT64_C(1000));
+    timer_set(r, qp, now + rnr_delay_us[rnr_timer & 31] * UINT64_C(1000));
     return RXE_NO_ANSWER;
 }
 
@@ -343,12 +343,12 @@ static enum rxe_status retry_later(struct region *r, struct qp *qp, const struct
     if (answer->status == RXE_NOT_READY)
         return wait_for_receive(r, qp, answer->rnr_timer);
     if (!qp->attr.timeout) { /* no timer, no end */
-        rxe_set_wait(r, qp, UINT64_MAX);
+        timer_set(r, qp, UINT64_MAX);
         return RXE_NO_ANSWER;
     }
     if (!count_timeout(qp))
         return WC_RETRY_EXC_ERR;
-    rxe_set_wait(r, qp, now_ns() + (UINT64_C(4096) << (qp->attr.timeout & 31)));
+    timer_set(r, qp, now_ns() + (UINT64_C(4096) << (qp->attr.timeout & 31)));
     return RXE_NO_ANSWER;
 }
 
@@ -398,7 +398,7 @@ struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp)
         }
         if (!may_run(qp))
             break;
-        rxe_set_wait(r, qp, 0);
+        timer_set(r, qp, 0);
         copy_request(&w, slot, qp->type);
         answer = execute(r, qp, &w, slot, &end);
         status = answer.status;

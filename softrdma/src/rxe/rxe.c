@@ -5,11 +5,28 @@
 #include "../event.h"
 #include "../guard.h"
 #include "../lock.h"
+#include "../nic.h"
 #include "../process.h"
 #include "../uverbs.h"
 
 #define DRIVER_ID_RXE 14
 #define CQE_SIZE 128
+#define GID_TABLE 1024
+
+static void describe(struct device *d)
+{
+    uint8_t n = (uint8_t)(d->index + 1), eui[8] = {0x00, 0, 0, 0xff, 0xfe, 0, 0, n};
+    const uint8_t ip[4] = {10, 99, 0, n};
+
+    snprintf(d->name, sizeof(d->name), "rxe%d", d->number);
+    snprintf(d->netdev, sizeof(d->netdev), "veth%d", d->index);
+    memcpy(d->mac, (const uint8_t[]){2, 0, 0, 0, 0, n}, 6);
+    memcpy(d->guid, eui, 8);
+    memcpy(d->gid[0], (const uint8_t[8]){0xfe, 0x80}, 8);
+    memcpy(d->gid[0] + 8, eui, 8);
+    memset(d->gid[1] + 10, 0xff, 2);
+    memcpy(d->gid[1] + 12, ip, 4);
+}
 
 static void query_device(const struct device *d, struct ib_uverbs_ex_query_device_resp *out)
 {
@@ -55,7 +72,7 @@ static void query_port(const struct device *d, struct ib_uverbs_query_port_resp_
     out->legacy_resp = (struct ib_uverbs_query_port_resp){
         .port_cap_flags = 0x10000,
         .max_msg_sz = RXE_MAX_MESSAGE,
-        .gid_tbl_len = DEVICE_GID_TABLE,
+        .gid_tbl_len = GID_TABLE,
         .pkey_tbl_len = 1,
         .state = 4, /* ACTIVE */
         .max_mtu = 5,
@@ -70,13 +87,14 @@ static void query_port(const struct device *d, struct ib_uverbs_query_port_resp_
 }
 
 /* Zero-based regions and paging on demand are what rxe lacks in one kernel or the other. */
-static int check_access(uint32_t access)
+static int check_access(const struct device *d, uint32_t access)
 {
     const uint32_t known = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
                            IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
                            IB_UVERBS_ACCESS_MW_BIND | IB_UVERBS_ACCESS_HUGETLB | ACCESS_FLUSH_GLOBAL |
                            ACCESS_FLUSH_PERSISTENT;
 
+    (void)d;
     if (access & IB_UVERBS_ACCESS_ZERO_BASED)
         return EOPNOTSUPP;
     return access & ~known ? EINVAL : 0;
@@ -263,6 +281,13 @@ static void destroy_srq(struct region *r, struct srq *srq)
     rxe_queue_destroy(r, &srq->queue);
 }
 
+static int check_ah(const struct call *c, const struct ib_uverbs_ah_attr *a, uint8_t ret_sgid[16])
+{
+    if (a->port_num != 1 || !a->is_global)
+        return EINVAL;
+    return nic_resolve(c->r, (uint32_t)c->device->index, a->grh.sgid_index, a->grh.dgid, ret_sgid);
+}
+
 /* Providers before rdma-core 39 have no room for the number: they write addresses into each request. */
 static int create_ah(struct call *c, struct ah *ah, uint32_t index)
 {
@@ -272,11 +297,36 @@ static int create_ah(struct call *c, struct ah *ah, uint32_t index)
     return call_respond_driver(c, &out, sizeof(out));
 }
 
+/* Flushes what was posted to a queue pair in error since; true if there was something. */
+static bool look(struct region *r, struct qp *qp)
+{
+    bool found = false;
+
+    lock_take(&qp->rq_lock); /* it may be on its way out, with its queue */
+    if (atomic_load(&qp->state) == QPS_ERR && qp->srq == NONE && qp->rq.offset &&
+        rxe_consumer(r, &qp->rq) != rxe_producer(r, &qp->rq)) {
+        rxe_flush_receives(r, qp);
+        found = true;
+    }
+    lock_give(&qp->rq_lock);
+    return found;
+}
+
 const struct device_model rxe_model = {
     .name = "rxe",
     .driver_id = DRIVER_ID_RXE,
     .abi_version = 2,
     .node_type = "1: CA",
+    .link_layer = "Ethernet",
+    .gid_type_name = "RoCE v2",
+    .rate = "10 Gb/sec (1X FDR10)",
+    .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
+    .gid_table = GID_TABLE,
+    .key_shift = RXE_KEY_SHIFT,
+    .has_windows = true,
+    .has_multicast = true,
+    .arms_by_call = true,
+    .describe = describe,
     .core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,
     .query_device = query_device,
     .query_port = query_port,
@@ -294,7 +344,9 @@ const struct device_model rxe_model = {
     .modify_srq = modify_srq,
     .query_srq = query_srq,
     .destroy_srq = destroy_srq,
+    .check_ah = check_ah,
     .create_ah = create_ah,
     .doorbell = rxe_doorbell,
-    .service = rxe_service,
+    .run = rxe_run,
+    .look = look,
 };

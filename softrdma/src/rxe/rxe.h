@@ -21,6 +21,7 @@
 #define RXE_UD_MTU 4096u
 #define RXE_GRH 40u
 #define RXE_PSN_MASK 0xffffffu
+#define RXE_KEY_SHIFT 8
 
 enum rxe_opcode {
     RXE_WRITE = 0,
@@ -176,13 +177,9 @@ void rxe_flush_sends(struct region *r, struct qp *qp);
 /* modify.c */
 int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
 void rxe_break_qp(struct region *r, struct qp *qp);
-void rxe_query_qp(struct region *r, struct qp *qp, struct ib_uverbs_query_qp_resp *out);
+int rxe_query_qp(struct region *r, struct qp *qp, uint32_t mask, struct ib_uverbs_query_qp_resp *out);
 /* The one place where a state changes. */
 void rxe_set_state(struct region *r, struct qp *qp, enum qp_state state);
-
-/* timer.c */
-uint64_t rxe_service(struct region *r);
-void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until);
 
 static inline uint32_t rxe_qp_index(const struct region *r, const struct qp *qp)
 {

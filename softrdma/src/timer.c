@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What happens without a call: retries that are due, and receives posted to queue pairs that are in error
  * (posting one makes no system call, so somebody has to look). */
-#include "../fabric/discovery.h"
-#include "../lock.h"
-#include "../process.h"
-#include "rxe.h"
+#include "timer.h"
+
+#include "device.h"
+#include "fabric/discovery.h"
+#include "process.h"
 
 #define LOOK_FIRST_NS 1000000u /* how often to look for such receives: less and less while there are none */
 #define LOOK_LAST_NS 16000000u
@@ -17,7 +18,7 @@ static void wake_timer(struct region *r, struct qp *qp)
         fabric_wake(&r->proc[qp->timer_proc]);
 }
 
-void rxe_set_wait(struct region *r, struct qp *qp, uint64_t until)
+void timer_set(struct region *r, struct qp *qp, uint64_t until)
 {
     uint64_t was = atomic_load_explicit(&qp->wait_until, memory_order_relaxed);
 
@@ -39,22 +40,7 @@ static bool is_mine(struct region *r, struct qp *qp)
     return qp->timer_proc == process.proc || !process_alive(&r->proc[qp->timer_proc]);
 }
 
-/* Flushes what was posted since; true if there was something. */
-static bool look(struct region *r, struct qp *qp)
-{
-    bool found = false;
-
-    lock_take(&qp->rq_lock); /* it may be on its way out, with its queue */
-    if (atomic_load(&qp->state) == QPS_ERR && qp->srq == NONE && qp->rq.offset &&
-        rxe_consumer(r, &qp->rq) != rxe_producer(r, &qp->rq)) {
-        rxe_flush_receives(r, qp);
-        found = true;
-    }
-    lock_give(&qp->rq_lock);
-    return found;
-}
-
-uint64_t rxe_service(struct region *r)
+uint64_t timer_service(struct region *r)
 {
     static uint64_t interval = LOOK_FIRST_NS;
     static uint32_t known_errors;
@@ -68,14 +54,15 @@ uint64_t rxe_service(struct region *r)
         for (uint64_t bits = atomic_load(&r->qp_bits[w]); bits; bits &= bits - 1) {
             struct qp *qp = &r->qp[w * 64 + (uint32_t)__builtin_ctzll(bits)];
             uint64_t until = atomic_load(&qp->wait_until);
+            const struct device_model *m = device_at((int)qp->device)->model;
 
             if (!is_mine(r, qp))
                 continue;
-            if (atomic_load(&qp->state) == QPS_ERR)
-                found |= look(r, qp);
+            if (atomic_load(&qp->state) == QPS_ERR && m->look)
+                found |= m->look(r, qp);
             if (until && until <= now) {
                 in_service = true;
-                rxe_run(r, qp);
+                m->run(r, qp);
                 in_service = false;
                 until = atomic_load(&qp->wait_until);
             }
