@@ -5,31 +5,22 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING
 
 from . import _ibverbs as c
 from .tensors import reg_tensor, tensor_addr_len
-from .wire import bytes_like, gid_bytes, integer
+from .wire import WireRecord, gid_bytes, integer
 
 if TYPE_CHECKING:  # a union of classes, kept by typing at run time, would keep the extension module to the very end
     from ._ibverbs import _GidLike
 
 __all__ = ["QPInfo", "connect_rc", "local_qp_info", "reg_tensor", "tensor_addr_len"]
 
-_WIRE = struct.Struct("!IIH16sBB")
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "qp_num": lambda value: integer("QPInfo.qp_num", value, 0, 2**24 - 1),
-    "psn": lambda value: integer("QPInfo.psn", value, 0, 2**24 - 1),
-    "lid": lambda value: integer("QPInfo.lid", value, 0, 2**16 - 1),
-    "gid": lambda value: gid_bytes("QPInfo.gid", value),
-    "port": lambda value: integer("QPInfo.port", value, 1, 2**8 - 1),
-    "mtu": lambda value: integer("QPInfo.mtu", value, c.IBV_MTU_256, c.IBV_MTU_4096),
-}
-
 
 @dataclass(init=False)
-class QPInfo:
-    """What a peer has to know to connect to a queue pair; ``to_bytes()`` is how it travels.
+class QPInfo(WireRecord):
+    """What a peer has to know to connect to a queue pair; ``to_bytes()`` is how it travels: in 28 bytes, the fields
+    in order as u32, u32, u16, 16 bytes, u8, u8.
 
     Mutable, and compared by value. A field is checked whenever it is set: ``ValueError`` for a value out of range
     or a GID that is not 16 bytes, ``TypeError`` for something of the wrong kind.
@@ -48,6 +39,16 @@ class QPInfo:
     mtu: int
     """The port's active MTU, an ``MTU`` value."""
 
+    _layout = struct.Struct("!IIH16sBB")
+    _fields = {
+        "qp_num": lambda value: integer("QPInfo.qp_num", value, 0, 2**24 - 1),
+        "psn": lambda value: integer("QPInfo.psn", value, 0, 2**24 - 1),
+        "lid": lambda value: integer("QPInfo.lid", value, 0, 2**16 - 1),
+        "gid": lambda value: gid_bytes("QPInfo.gid", value),
+        "port": lambda value: integer("QPInfo.port", value, 1, 2**8 - 1),
+        "mtu": lambda value: integer("QPInfo.mtu", value, c.IBV_MTU_256, c.IBV_MTU_4096),
+    }
+
     def __init__(self, qp_num: int, psn: int, lid: int, gid: _GidLike, port: int, mtu: int) -> None:
         self.qp_num = qp_num
         self.psn = psn
@@ -55,19 +56,6 @@ class QPInfo:
         self.gid = gid  # type: ignore[assignment]  # __setattr__ makes bytes of it
         self.port = port
         self.mtu = mtu
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        check = _FIELDS.get(name)
-        object.__setattr__(self, name, value if check is None else check(value))
-
-    def to_bytes(self) -> bytes:
-        """Return the 28 bytes for the peer: the fields in order, as u32, u32, u16, 16 bytes, u8, u8, big-endian."""
-        return _WIRE.pack(self.qp_num, self.psn, self.lid, self.gid, self.port, self.mtu)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> QPInfo:
-        """Return the QPInfo in exactly 28 bytes; ``ValueError`` for another length or for a field out of range."""
-        return cls(*_WIRE.unpack(bytes_like("data", data, _WIRE.size)))
 
 
 def local_qp_info(qp: c.QP, port_attr: c.PortAttr, gid: _GidLike, *, port: int, psn: int = 0) -> QPInfo:
