@@ -73,18 +73,31 @@ void core_state_free(struct core_state *state)
         Py_CLEAR(state->names[i]);
 }
 
+/* The module of a class or of one that it derives from, however many bases there are; NULL without an exception. */
+static PyObject *find_module(PyTypeObject *type)
+{
+    PyObject *module, *bases;
+
+    if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)) /* not one of ours, nor derived from any */
+        return NULL;
+    module = PyType_GetModule(type);
+    if (module && PyModule_GetDef(module) == &core_module_def)
+        return module;
+    PyErr_Clear(); /* a subclass written in Python has no module of this kind: a base has */
+    module = NULL;
+    bases = PyType_GetSlot(type, Py_tp_bases);
+    for (Py_ssize_t i = 0; !module && bases && i < PyTuple_Size(bases); i++)
+        module = find_module((PyTypeObject *)PyTuple_GetItem(bases, i));
+    return module;
+}
+
 PyObject *core_module_of(PyTypeObject *type)
 {
-    for (; type; type = PyType_GetSlot(type, Py_tp_base)) {
-        PyObject *module = PyType_GetModule(type);
-        if (module && PyModule_GetDef(module) == &core_module_def)
-            return module;
-        PyErr_Clear(); /* a subclass written in Python has no module of this kind: its base has */
-        if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE))
-            break;
-    }
-    PyErr_SetString(PyExc_SystemError, "the extension module is gone");
-    return NULL;
+    PyObject *module = find_module(type);
+
+    if (!module)
+        PyErr_SetString(PyExc_SystemError, "the extension module is gone");
+    return module;
 }
 
 struct core_state *core_state_of_module(PyObject *module)
