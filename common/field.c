@@ -97,7 +97,7 @@ PyObject *core_field_get(PyObject *self, void *closure)
     }
 }
 
-static int store_text(PyObject *value, const struct core_field *field, char *at)
+static int store_text(struct core_state *state, PyObject *value, const struct core_field *field, char *at)
 {
     PyObject *bytes;
     Py_ssize_t size;
@@ -111,8 +111,11 @@ static int store_text(PyObject *value, const struct core_field *field, char *at)
         return -1;
     size = PyBytes_Size(bytes);
     if (size >= field->size || strlen(PyBytes_AsString(bytes)) != (size_t)size) {
-        PyErr_Format(PyExc_ValueError, "%s holds at most %d bytes and no NUL, got %R", field->name, field->size - 1,
-                     value);
+        if (size >= field->size)
+            core_raise_range_format(state, "%s holds at most %d bytes, got the %zd of %R", field->name, field->size - 1,
+                                    size, value);
+        else
+            PyErr_Format(PyExc_ValueError, "%s cannot hold a NUL, got %R", field->name, value);
         Py_DECREF(bytes);
         return -1;
     }
@@ -161,7 +164,7 @@ static __attribute__((noinline)) int store_slowly(struct core_state *state, PyOb
 
     switch (field->kind) {
     case CORE_FIELD_TEXT:
-        return store_text(value, field, at);
+        return store_text(state, value, field, at);
     case CORE_FIELD_BOOL:
         truth = PyObject_IsTrue(value);
         if (truth < 0)

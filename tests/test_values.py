@@ -273,3 +273,25 @@ def test_qp_init_attr_is_plain_and_writable(ib: Any) -> None:
         setattr(attr, name, 5)
         assert getattr(attr, name) == (True if name == "sq_sig_all" else 5)
     assert "QPInitAttr" in repr(attr)
+
+
+def test_an_error_can_be_derived_from_beside_another(ib: Any) -> None:
+    class Lost(ConnectionResetError, ib.VerbsError):  # type: ignore[misc]
+        """The other base is the first, and the one that the memory's layout comes from."""
+
+        def __init__(self, *args: Any) -> None:
+            ib.VerbsError.__init__(self, *args)
+
+    error = Lost("ibv_post_send", errno.ECONNRESET, "the peer is gone")
+    assert (error.operation, error.detail, error.errno) == ("ibv_post_send", "the peer is gone", errno.ECONNRESET)
+    assert isinstance(error, ConnectionResetError) and isinstance(error, ib.VerbsError)
+    copied = copy.copy(error)
+    assert (type(copied), copied.operation, copied.errno) == (Lost, "ibv_post_send", errno.ECONNRESET)
+
+
+def test_a_device_name_too_long_for_its_field_is_a_range_error(ib: Any) -> None:
+    assert ib.Device("d" * 63, 1).name == "d" * 63
+    with pytest.raises(ib.RangeError, match="name.*63.*64"):
+        ib.Device("d" * 64, 1)
+    with pytest.raises(ValueError, match="NUL"):
+        ib.Device("d\0", 1)
