@@ -135,11 +135,11 @@ void core_qp_mask_text(uint32_t mask, char *text, size_t size)
         "STATE",     "CUR_STATE",        "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS",       "PKEY_INDEX",     "PORT", "QKEY",
         "AV",        "PATH_MTU",         "TIMEOUT",             "RETRY_CNT",          "RNR_RETRY",      "RQ_PSN",
         "MAX_QP_RD_ATOMIC", "ALT_PATH",  "MIN_RNR_TIMER",       "SQ_PSN",             "MAX_DEST_RD_ATOMIC",
-        "PATH_MIG_STATE",   "CAP",       "DEST_QPN"};
+        "PATH_MIG_STATE",   "CAP",       "DEST_QPN", [25] = "RATE_LIMIT"};
     size_t used = 0;
 
     *text = '\0';
     for (size_t i = 0; i < sizeof names / sizeof *names && used < size; i++)
-        if (mask & 1u << i)
+        if (mask & 1u << i && names[i])
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", names[i]);
 }

@@ -273,3 +273,13 @@ def test_a_device_that_went_away_or_changed_is_enodev(rig: Rig) -> None:
     with pytest.raises(ib.VerbsError):
         ib.Device("stub9", 0).open()
     assert stub.live("device_list") == 0
+
+
+def test_a_refused_modify_names_every_attribute_that_was_asked_for(rig: Rig) -> None:
+    mask = rig.ib.QPAttrMask
+    for bit in mask:
+        qp = rig.qp(state=0)
+        rig.stub.fail("modify_qp", errno.EINVAL)
+        with pytest.raises(rig.ib.VerbsError) as caught:
+            qp.modify(bit)
+        assert str(caught.value).endswith(f"with {bit.name}")
