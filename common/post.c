@@ -246,7 +246,10 @@ static Py_ssize_t count_sges(struct core_state *state, const struct core_post_fo
         PyObject *item = requests_get(requests, i);
         if (!core_is(state, item, form->class))
             return raise_wrong_type(state, item, form->what, i);
-        total += core_sg_list_size(form->list(item));
+        if (__builtin_add_overflow(total, core_sg_list_size(form->list(item)), &total)) {
+            PyErr_NoMemory(); /* one list in very many requests */
+            return -1;
+        }
     }
     return total;
 }
@@ -292,13 +295,18 @@ static int fill_and_submit(struct core_object *self, const struct core_post_queu
 /* One block for a chain that is too long for the stack: its requests, then its entries. NULL with MemoryError. */
 static char *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, struct ibv_sge **ret_sge)
 {
-    char *block = malloc((size_t)wrs * wr_size + (size_t)sges * sizeof **ret_sge);
+    size_t wr_bytes, sge_bytes, bytes;
+    char *block = NULL;
 
+    if (!__builtin_mul_overflow((size_t)wrs, wr_size, &wr_bytes) &&
+        !__builtin_mul_overflow((size_t)sges, sizeof **ret_sge, &sge_bytes) &&
+        !__builtin_add_overflow(wr_bytes, sge_bytes, &bytes))
+        block = malloc(bytes);
     if (!block) {
         PyErr_NoMemory();
         return NULL;
     }
-    *ret_sge = (struct ibv_sge *)(block + (size_t)wrs * wr_size);
+    *ret_sge = (struct ibv_sge *)(block + wr_bytes);
     return block;
 }
 
