@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/netlink.h>
+#include <pthread.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,12 +32,24 @@
 #include "sysfs.h"
 #include "uverbs.h"
 
-__attribute__((constructor)) static void start(void)
+static void start_once(void)
 {
     libc_get();
     config_load();
     device_init();
     process_init();
+}
+
+void process_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, start_once);
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    process_start();
 }
 
 __attribute__((destructor)) static void end(void)

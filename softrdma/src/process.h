@@ -20,7 +20,10 @@ struct process {
 
 extern struct process process;
 
-void process_init(void); /* when the library is loaded */
+/* What every answer needs, done once: when the library is loaded, or before, when the constructor of another library
+ * asks for something of ours. */
+void process_start(void);
+void process_init(void); /* its part here */
 
 /* Make sure that there is a region and that this process serves it; 0 or errno. Cheap when both hold. */
 int process_join(void);

@@ -282,6 +282,7 @@ static void make(void)
 {
     int saved = errno;
 
+    process_start();
     pthread_mutex_lock(&make_lock);
     if (!atomic_load(&made)) {
         if (make_in("/dev/shm") || make_in(secure_getenv("XDG_RUNTIME_DIR")) ||
