@@ -2,7 +2,8 @@
 """A software RDMA host below the unmodified libibverbs.
 
 ``python -m softrdma run -- PROGRAM ARGS`` starts a program that finds RDMA devices where there are none;
-``preload()`` prepares an environment for children; ``pytest --softrdma`` runs a test suite on the host.
+``preload()`` prepares an environment for children; ``pytest --softrdma`` runs a test suite on the host;
+``softrdma.faults`` makes things go wrong on it.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import MutableMapping
 from importlib import resources
 from pathlib import Path
 
+from . import faults
 from ._version import __version__
 
-__all__ = ["__version__", "is_loaded", "library", "preload"]
+__all__ = ["__version__", "faults", "is_loaded", "library", "preload"]
 
 _NAME = "libsoftrdma.so"
 

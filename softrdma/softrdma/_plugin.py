@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from . import is_loaded, library, preload
+from . import faults, is_loaded, library, preload
 
 
 #: Of both kinds, so that one run serves tests of either.
@@ -64,3 +65,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
         return None
     devices = os.environ.get("SOFTRDMA_DEVICES", "rxe:2")
     return f"softrdma: {devices}, fabric {os.environ.get('SOFTRDMA_FABRIC', 'default')}, {library()}"
+
+
+@pytest.fixture
+def softrdma_faults(request: pytest.FixtureRequest) -> Iterator[faults.Faults]:
+    """Faults of the test's own process, all undone when it ends; what they were is shown when it fails."""
+    if not is_loaded():
+        pytest.skip("needs the software RDMA host: pytest --softrdma")
+    with faults.here() as mine:
+        yield mine
+        rules = "\n".join(f"{r.text}: struck {r.fired} of {r.seen} times" for r in mine.rules())
+        request.node.add_report_section("call", "softrdma faults", f"seed {mine.seed}\n{rules}")

@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "event.h"
+#include "fault/fault.h"
 #include "fd.h"
 #include "libc.h"
 #include "lock.h"
@@ -61,6 +62,9 @@ int context_open(int device, int flags)
         return -err;
     if (nic_is_removed(r, (uint32_t)device))
         return -ENODEV;
+    err = fault_call(r, (uint32_t)device, "OPEN");
+    if (err)
+        return -err;
     fd = libc_get()->fcntl(process.region_fd, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
     if (fd < 0)
         return -errno;

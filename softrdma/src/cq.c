@@ -47,6 +47,7 @@ static int make(struct call *c, uint32_t i, uint32_t channel)
     cq->channel = channel;
     cq->channel_generation = channel == NONE ? 0 : r->channel[channel].generation;
     cq->armed = CQ_IDLE;
+    cq->overrun = CQ_WHOLE;
     atomic_store(&cq->comp_events, 0);
     cq->async_events = 0;
     cq->own = (struct queue){0};

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "fault/fault.h"
 #include "guard.h"
 #include "lock.h"
 #include "object.h"
@@ -26,6 +27,13 @@ struct segment mr_segment(struct region *r, const struct mr *m, uint64_t addr, u
 {
     return (struct segment){m->start + (addr - m->iova), length,
                             copy_proc(r, m->proc, process.region, process.proc)};
+}
+
+static uint64_t pages_of(uint64_t start, uint64_t length)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    return (start % page + length + page - 1) / page;
 }
 
 static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
@@ -69,6 +77,8 @@ int mr_reg(struct call *c)
     uint32_t i, pd, h = NONE;
     int err = check(c, in);
 
+    if (!err)
+        err = fault_pin(r, process.proc, pages_of(in->start, in->length));
     if (err)
         return err;
     lock_take(&r->lock);
@@ -101,6 +111,8 @@ int mr_reg(struct call *c)
             handle_free(r, c->context, h);
         table_release(&r->mrs, r->mr_bits, i);
     }
+    if (err)
+        fault_unpin(r, process.proc, pages_of(in->start, in->length));
     lock_give(&r->lock);
     return err;
 }
@@ -111,6 +123,7 @@ void mr_free(struct region *r, uint32_t index)
 
     atomic_store(&m->key, 0);
     pd_quiesce(r, m->pd);
+    fault_unpin(r, m->proc, pages_of(m->start, m->length));
     r->pd[m->pd].refs--;
     table_release(&r->mrs, r->mr_bits, index);
 }

@@ -131,6 +131,8 @@ void nic_set_gid(struct region *r, uint32_t device, uint32_t index, const uint8_
     uint8_t was[16];
     bool had = nic_gid(r, device, index, was);
 
+    if (gid && gid_is_empty(gid))
+        gid = NULL;
     if (had ? gid && memcmp(was, gid, sizeof(was)) == 0 : !gid)
         return;
     atomic_store(&r->nic[device].disturbed, 1);

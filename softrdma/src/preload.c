@@ -25,6 +25,7 @@
 #include "device.h"
 #include "doorbell.h"
 #include "event.h"
+#include "fault/fault.h"
 #include "fd.h"
 #include "guard.h"
 #include "libc.h"
@@ -37,6 +38,7 @@ static void start_once(void)
     libc_get();
     config_load();
     device_init();
+    fault_load();
     process_init();
 }
 

@@ -13,6 +13,7 @@
 #include "fabric/borrow.h"
 #include "fabric/discovery.h"
 #include "fabric/peer.h"
+#include "fault/fault.h"
 #include "fd.h"
 #include "guard.h"
 #include "libc.h"
@@ -21,7 +22,7 @@
 #include "service.h"
 #include "sysfs.h"
 
-struct process process = {.region_fd = -1, .listen_fd = -1, .wake_fd = -1};
+struct process process = {.region_fd = -1, .listen_fd = -1, .control_fd = -1, .wake_fd = -1};
 static pthread_mutex_t join_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t child_entry = NONE; /* under join_lock, from before a fork until after it */
 
@@ -82,6 +83,7 @@ static uint32_t reserve(struct region *r, uint64_t unborn_until)
         atomic_store(&p->unborn_until, unborn_until);
         atomic_store(&p->woken, 0);
         atomic_store(&p->agent_wanted, 0);
+        atomic_store(&p->pinned, 0);
         p->used = 1;
         return i;
     }
@@ -115,11 +117,13 @@ static int make_region(void)
     }
     process.region_fd = fd_make_internal(fd);
     process.listen_fd = listen_fd;
+    process.control_fd = fault_bind(slot);
     process.slot = slot;
     process.pid_space = pid_space();
     nic_init(r);
     move_in(r, reserve(r, 0)); /* nobody else knows the region yet */
     process.region = r;
+    fault_begin(r);
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama: let peers reach the memory that we register */
     guard_install();
     TRACE("fabric %s slot %u", config.fabric, slot);
@@ -182,6 +186,7 @@ static void abandon(void)
             fd_set_kind(fd, FD_OTHER, 0);
     }
     fd_close_internal(process.listen_fd);
+    fd_close_internal(process.control_fd);
     process.region = NULL; /* stays mapped: somebody may be on the way out of it */
 }
 

@@ -10,6 +10,7 @@ struct process {
     struct region *region; /* NULL until a device is opened */
     int region_fd;
     int listen_fd; /* shared with forked relatives: any of them answers for the region */
+    int control_fd; /* the same, for commands about faults */
     int wake_fd;   /* this process's alone */
     uint32_t slot;
     uint32_t proc; /* index in region->proc */

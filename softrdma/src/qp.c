@@ -78,6 +78,7 @@ static void prepare(struct call *c, uint32_t i, const struct parents *p)
     qp->drained = qp->running = qp->groups = qp->last_wqe_event = qp->async_events = 0;
     atomic_store(&qp->wait_until, 0);
     qp->ack_deadline = 0;
+    qp->fault_state = qp->fault_answer = 0;
     qp->peer_instance = 0;
     memset(&qp->attr, 0, sizeof(qp->attr));
     qp_unlock_both(qp);

@@ -14,6 +14,7 @@
  *   srq.lock         the shared receive queue
  *   region.mw_lock   memory windows; region.atomic_lock[] values under atomics
  *   cq.lock          the completion queue and its arming
+ *   faults.lock      rules; nothing is locked under it
  *   context.events_lock, channel.lock      what has been reported to user space
  * Both locks of a QP are held to change its state, except that a responder may move it to ERR under rq_lock
  * alone. */
@@ -25,6 +26,8 @@
 #include <pthread.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
+
+#include "fault/rule.h"
 
 #define MAX_PROCS 256
 #define MAX_CONTEXTS 256
@@ -82,6 +85,7 @@ struct proc {
     uint32_t index;
     _Atomic uint32_t woken; /* a wake-up is under way */
     _Atomic uint32_t agent_wanted;
+    _Atomic uint64_t pinned; /* pages of registered memory */
 };
 
 struct queue { /* the kernel's half of a ring in the heap; nothing in the ring's own header is believed */
@@ -150,6 +154,7 @@ struct mw {
 };
 
 enum { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED };
+enum { CQ_WHOLE, CQ_OVERRUN, CQ_OVERRUN_TOLD }; /* as fault_overruns() leaves it */
 
 struct cq {
     pthread_mutex_t lock;
@@ -158,6 +163,7 @@ struct cq {
     uint32_t refs; /* QP ends */
     uint32_t channel, channel_generation;
     uint32_t armed;
+    uint32_t overrun;
     _Atomic uint32_t pending;     /* events that the owner's service thread has still to write */
     _Atomic uint32_t comp_events; /* reported */
     uint32_t async_events;
@@ -200,6 +206,8 @@ struct qp {
     uint32_t drained, running;
     uint64_t ack_deadline;       /* of the head request, while it is being refused for want of a receive */
     _Atomic uint64_t wait_until; /* 0: not waiting; UINT64_MAX: without a timer */
+    uint32_t fault_state;        /* of the head request: what rules have had their say, see the model */
+    uint32_t fault_answer;       /* what the responder said, if that was lost on the way */
     uint64_t peer_instance;      /* of the region that the connection was made with; 0: not yet met */
 
     pthread_mutex_t rq_lock __attribute__((aligned(2 * CACHE_LINE)));
@@ -272,6 +280,7 @@ struct region {
     uint64_t address_bits[TABLE_BITS(MAX_AHS)];
     uint64_t heap_bits[HEAP_SIZE / HEAP_UNIT / 64];
 
+    struct faults faults;
     struct nic nic[MAX_NICS];
     _Atomic uint32_t ndisassociated; /* hint: NICs were removed under somebody */
     _Atomic uint32_t ngroups;

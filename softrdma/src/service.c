@@ -14,6 +14,7 @@
 #include "event.h"
 #include "fabric/agent.h"
 #include "fabric/discovery.h"
+#include "fault/fault.h"
 #include "lock.h"
 #include "process.h"
 #include "timer.h"
@@ -23,6 +24,8 @@ static sem_t started;
 /* Everything that is due; returns when the next thing will be. */
 static uint64_t work(struct region *r)
 {
+    uint64_t next = fault_service(r);
+
     if (atomic_load(&r->events_pending))
         event_write_pending(r);
     event_write_pending_async(r);
@@ -30,7 +33,7 @@ static uint64_t work(struct region *r)
         event_end_dead(r);
     if (atomic_load(&process_self()->agent_wanted))
         agent_start();
-    return timer_service(r);
+    return min_u64(next, timer_service(r));
 }
 
 static void *service_main(void *unused)
@@ -43,7 +46,8 @@ static void *service_main(void *unused)
     lock_take(&me->life[1]);
     sem_post(&started);
     for (;;) {
-        struct pollfd fds[2] = {{process.wake_fd, POLLIN, 0}, {process.listen_fd, POLLIN, 0}};
+        struct pollfd fds[3] = {
+            {process.wake_fd, POLLIN, 0}, {process.listen_fd, POLLIN, 0}, {process.control_fd, POLLIN, 0}};
         struct timespec left;
         uint64_t next, now;
 
@@ -52,12 +56,14 @@ static void *service_main(void *unused)
         now = now_ns();
         next = next <= now ? 0 : next - now;
         left = (struct timespec){(time_t)(next / 1000000000u), (long)(next % 1000000000u)};
-        if (ppoll(fds, 2, next > UINT64_C(3600000000000) ? NULL : &left, NULL) <= 0)
+        if (ppoll(fds, 3, next > UINT64_C(3600000000000) ? NULL : &left, NULL) <= 0)
             continue;
         if (fds[0].revents)
             fabric_drain_wake(process.wake_fd);
         if (fds[1].revents)
             fabric_answer(process.listen_fd, process.region, process.region_fd);
+        if (fds[2].revents)
+            fault_answer(process.control_fd);
     }
     return NULL;
 }

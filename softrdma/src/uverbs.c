@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "context.h"
+#include "fault/fault.h"
 #include "guard.h"
 #include "lock.h"
 #include "object.h"
@@ -104,6 +105,21 @@ const struct uverbs_method uverbs_methods[] = {
            OUT(UVERBS_ATTR_DESTROY_QP_RESP, sizeof(struct ib_uverbs_destroy_qp_resp))),
 };
 const size_t uverbs_nmethods = NELEM(uverbs_methods);
+
+const char *uverbs_call_name(size_t i)
+{
+    static const char *const others[] = {"OPEN", "POST_SEND"};
+    size_t n;
+
+    if (i < uverbs_nmethods)
+        return uverbs_methods[i].name;
+    for (n = 0; uverbs_command_name(n); n++) {
+        if (uverbs_nmethods + n == i)
+            return uverbs_command_name(n);
+    }
+    i -= uverbs_nmethods + n;
+    return i < NELEM(others) ? others[i] : NULL;
+}
 
 static const struct ib_uverbs_attr *find_attr(const struct call *c, uint16_t id)
 {
@@ -296,6 +312,8 @@ int uverbs_ioctl(uint32_t context, void *user_header)
     err = check_attrs(&c, m);
     if (!err && atomic_load(&c.r->context[context].dead) && !strstr(m->name, "DESTROY"))
         err = EIO;
+    if (!err && m->run != uverbs_invoke_write)
+        err = fault_call(c.r, (uint32_t)c.device->index, m->name);
     if (!err)
         err = m->run(&c);
     if (m->run != uverbs_invoke_write)
@@ -328,6 +346,8 @@ ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length)
     err = process_join();
     if (!err && atomic_load(&r->context[context].dead))
         err = EIO;
+    if (!err)
+        err = fault_call(r, r->context[context].device, "POST_SEND");
     qp = err ? NONE : handle_find(r, context, d.post.qp_handle, OBJ_QP);
     m = device_at((int)r->context[context].device)->model;
     if (!err && !m->doorbell)

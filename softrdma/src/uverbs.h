@@ -63,6 +63,11 @@ struct write_method {
 extern const struct uverbs_method uverbs_methods[];
 extern const size_t uverbs_nmethods;
 
+/* What a call is named by whoever asks for it to fail: methods and commands, then OPEN and POST_SEND; NULL at the end.
+ * uverbs_command_name: the commands alone. */
+const char *uverbs_call_name(size_t i);
+const char *uverbs_command_name(size_t i);
+
 int uverbs_ioctl(uint32_t context, void *user_header);
 ssize_t uverbs_write(uint32_t context, const void *user_buf, size_t length);
 int uverbs_invoke_write(struct call *c);

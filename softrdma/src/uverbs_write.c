@@ -3,6 +3,7 @@
 #include "uverbs.h"
 
 #include "config.h"
+#include "fault/fault.h"
 #include "object.h"
 
 #define CMD(command, in, out, run)                                                                           \
@@ -33,6 +34,17 @@ static const struct write_method methods[] = {
     CMD(DETACH_MCAST, S(detach_mcast), 0, mcast_detach),
 };
 
+/* The extended form of a command has its name. */
+static const char *plain_name(const struct write_method *m)
+{
+    return strncmp(m->name, "EX_", 3) == 0 ? m->name + 3 : m->name;
+}
+
+const char *uverbs_command_name(size_t i)
+{
+    return i < NELEM(methods) ? plain_name(&methods[i]) : NULL;
+}
+
 int uverbs_invoke_write(struct call *c)
 {
     uint64_t in[32]; /* the longest core input is well below this */
@@ -49,6 +61,8 @@ int uverbs_invoke_write(struct call *c)
             return ENOSPC;
         err = call_in(c, UVERBS_ATTR_CORE_IN, in, sizeof(in));
         c->in = in;
+        if (!err)
+            err = fault_call(c->r, (uint32_t)c->device->index, plain_name(m));
         if (!err)
             err = m->run(c);
         c->in = NULL;

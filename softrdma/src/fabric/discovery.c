@@ -22,7 +22,7 @@ struct hello {
 
 static _Atomic int wake_sender = -1;
 
-/* kind: "r" for the region of a slot, "w" for the wake-up socket of a process in it. */
+/* kind: "r" for the region of a slot, "c" for its control socket, "w" for the wake-up socket of a process in it. */
 static socklen_t make_name(struct sockaddr_un *a, const char *kind, uint32_t slot, uint32_t proc)
 {
     int n;
@@ -168,10 +168,10 @@ struct region *fabric_attach(uint32_t slot)
     return r;
 }
 
-int fabric_bind_wake(uint32_t slot, uint32_t proc)
+static int bind_datagrams(const char *kind, uint32_t slot, uint32_t proc)
 {
     struct sockaddr_un name;
-    socklen_t len = make_name(&name, "w", slot, proc);
+    socklen_t len = make_name(&name, kind, slot, proc);
     int fd = new_socket(SOCK_DGRAM | SOCK_NONBLOCK);
 
     if (fd < 0)
@@ -181,6 +181,16 @@ int fabric_bind_wake(uint32_t slot, uint32_t proc)
         return -1;
     }
     return fd_make_internal(fd);
+}
+
+int fabric_bind_wake(uint32_t slot, uint32_t proc)
+{
+    return bind_datagrams("w", slot, proc);
+}
+
+int fabric_bind_control(uint32_t slot)
+{
+    return bind_datagrams("c", slot, 0);
 }
 
 static int sender(void)

@@ -22,6 +22,7 @@ struct region *fabric_attach(uint32_t slot);
 bool fabric_is_taken(uint32_t slot);
 
 /* The socket through which others wake one process, and its use. */
+int fabric_bind_control(uint32_t slot); /* to which commands about faults are sent */
 int fabric_bind_wake(uint32_t slot, uint32_t proc);
 void fabric_wake(struct proc *p);
 void fabric_drain_wake(int fd);

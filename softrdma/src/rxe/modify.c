@@ -198,6 +198,7 @@ static void reset(struct region *r, struct qp *qp)
         rxe_set_consumer(r, &qp->rq, rxe_producer(r, &qp->rq));
     qp->last_wqe_event = 0;
     qp->drained = 0;
+    qp->fault_state = qp->fault_answer = 0;
 }
 
 /* Under both locks. */

@@ -6,6 +6,7 @@
 #include "../event.h"
 #include "../fabric/discovery.h"
 #include "../fabric/peer.h"
+#include "../fault/fault.h"
 #include "../lock.h"
 #include "../nic.h"
 #include "../object.h"
@@ -49,9 +50,11 @@ static uint32_t completion_opcode(uint32_t opcode)
 }
 
 /* The head request is finished: free its slot, complete it if asked for or if it failed. */
-static void finish(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, enum rxe_status status)
+static void finish(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, enum rxe_status status,
+                   uint32_t vendor_err)
 {
-    struct ib_uverbs_wc wc = {.wr_id = w->wr.wr_id, .status = status, .qp_num = qp->qpn};
+    struct ib_uverbs_wc wc = {
+        .wr_id = w->wr.wr_id, .status = status, .vendor_err = vendor_err, .qp_num = qp->qpn};
     bool report = status != WC_SUCCESS || qp->sq_sig_all || (w->wr.send_flags & RXE_FLAG_SIGNALED);
 
     if (status == WC_SUCCESS) {
@@ -73,7 +76,7 @@ void rxe_flush_sends(struct region *r, struct qp *qp)
         struct rxe_send_wqe *slot = rxe_slot(r, &qp->sq, i), w;
 
         memcpy(&w, slot, sizeof(w));
-        finish(r, qp, &w, WC_WR_FLUSH_ERR);
+        finish(r, qp, &w, WC_WR_FLUSH_ERR, 0);
     }
 }
 
@@ -157,9 +160,12 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
 {
     struct qp *peer = &r->qp[index];
     struct rxe_answer answer = {.status = RXE_NO_ANSWER};
+    struct rxe_answer instead;
 
     if (!nic_carries(q->r, q->qp->device, q->sgid))
         return answer;
+    if ((fault_armed(r, FAULT_AT_ARRIVAL) || q->qp->fault_state) && !rxe_arrives(r, peer, q, &instead))
+        return instead;
     lock_take(&peer->rq_lock);
     if (listens(peer) && (gid_is_multicast(q->dgid) || nic_carries(r, peer->device, q->dgid)) &&
         (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
@@ -220,8 +226,12 @@ static struct rxe_answer send_datagram(struct rxe_request *q, const struct rxe_s
     }
     device = nic_by_gid(q->r, grh.dgid);
     r = device < 0 ? NULL : find_peer(q->qp, device, w->wr.wr.ud.remote_qpn, &index);
-    if (r && deliver(r, index, q).status == WC_LOC_PROT_ERR)
-        answer.status = WC_LOC_PROT_ERR;
+    if (r) {
+        struct rxe_answer told = deliver(r, index, q);
+
+        if (told.status == WC_LOC_PROT_ERR || told.status == RXE_LATE)
+            answer = told;
+    }
     peer_put(r);
     return answer;
 }
@@ -243,14 +253,16 @@ static struct rxe_answer send_connected(struct rxe_request *q, struct rxe_loose_
         *end = (struct rxe_loose_end){r, index}; /* with the reference */
     else
         peer_put(r);
-    if (qp->type == IB_UVERBS_QPT_UC &&
-        answer.status != WC_LOC_PROT_ERR) /* nobody tells an unreliable sender */
+    if (q->lose_answer)
+        answer = rxe_lose_answer(qp, answer);
+    if (qp->type == IB_UVERBS_QPT_UC && answer.status != WC_LOC_PROT_ERR &&
+        answer.status != RXE_LATE) /* nobody tells an unreliable sender */
         answer.status = WC_SUCCESS;
     return answer;
 }
 
-static struct rxe_answer execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w,
-                                 struct rxe_send_wqe *slot, struct rxe_loose_end *end)
+struct rxe_answer rxe_execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot,
+                              struct rxe_loose_end *end)
 {
     struct rxe_answer answer = {.status = WC_LOC_QP_OP_ERR};
     struct rxe_request q;
@@ -289,12 +301,13 @@ static struct rxe_answer execute(struct region *r, struct qp *qp, const struct r
     answer.status = local_side(&q, w, slot);
     if (answer.status != WC_SUCCESS)
         return answer;
+    q.lose_answer = false;
     q.psn = qp->sq_psn;
     q.npsn = 1;
     if (q.length && q.opcode != RXE_CMP_SWAP && q.opcode != RXE_FETCH_ADD && q.opcode != RXE_FLUSH)
         q.npsn = (q.length + rxe_mtu(qp) - 1) / rxe_mtu(qp);
     answer = qp->type == IB_UVERBS_QPT_UD ? send_datagram(&q, w) : send_connected(&q, end);
-    if (answer.status == WC_SUCCESS)
+    if (answer.status == WC_SUCCESS || (q.lose_answer && qp->fault_answer == WC_SUCCESS + 1))
         qp->sq_psn = (qp->sq_psn + q.npsn) & RXE_PSN_MASK;
     return answer;
 }
@@ -374,7 +387,7 @@ static bool may_run(struct qp *qp)
     return state == QPS_RTS;
 }
 
-static void copy_request(struct rxe_send_wqe *w, const struct rxe_send_wqe *slot, uint32_t type)
+void rxe_copy_request(struct rxe_send_wqe *w, const struct rxe_send_wqe *slot, uint32_t type)
 {
     memcpy(&w->wr, &slot->wr, offsetof(struct rxe_send_wr, wr.ud.av));
     if (type == IB_UVERBS_QPT_UD)
@@ -399,10 +412,17 @@ struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp)
         if (!may_run(qp))
             break;
         timer_set(r, qp, 0);
-        copy_request(&w, slot, qp->type);
-        answer = execute(r, qp, &w, slot, &end);
+        rxe_copy_request(&w, slot, qp->type);
+        if (fault_armed(r, FAULT_AT_REQUEST | FAULT_AT_MESSAGE) || qp->fault_state)
+            answer = rxe_execute_faulty(r, qp, &w, slot, &end);
+        else
+            answer = rxe_execute(r, qp, &w, slot, &end);
         status = answer.status;
         TRACE("qp %#x opcode %u length %u: status %d", qp->qpn, w.wr.opcode, w.dma.length, (int)status);
+        if (status == RXE_LATE) {
+            timer_set(r, qp, now_ns() + answer.delay_ns);
+            break;
+        }
         if (status == RXE_NOT_READY || status == RXE_NO_ANSWER) {
             status = retry_later(r, qp, &answer);
             if (status == RXE_NO_ANSWER)
@@ -411,7 +431,9 @@ struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp)
         qp->retries_left = qp->attr.retry_cnt;
         qp->rnr_left = qp->attr.rnr_retry;
         qp->ack_deadline = 0;
-        finish(r, qp, &w, status);
+        if (qp->fault_state)
+            rxe_faults_next(qp);
+        finish(r, qp, &w, status, answer.vendor_err);
         if (status != WC_SUCCESS) {
             lock_take(&qp->rq_lock);
             rxe_break_responder(r, qp);

@@ -3,6 +3,7 @@
  * order: PSN, rights of the queue pair, read depth, receive, key and range, data. Everything runs under the
  * queue pair's rq_lock. */
 #include "../event.h"
+#include "../fault/fault.h"
 #include "../guard.h"
 #include "../lock.h"
 #include "../process.h"
@@ -13,6 +14,7 @@ struct receive {
     uint64_t wr_id;
     uint32_t num_sge;
     uint64_t room;
+    uint32_t vendor_err; /* of an error that somebody asked for */
     struct rxe_sge sge[RXE_MAX_SGE];
 };
 
@@ -58,6 +60,7 @@ static bool read_receive(struct region *r, const struct queue *queue, uint32_t m
         return false;
     w = rxe_slot(r, queue, i);
     rx->wr_id = w->wr_id;
+    rx->vendor_err = 0;
     rx->num_sge = __atomic_load_n(&w->dma.num_sge, __ATOMIC_RELAXED);
     if (rx->num_sge > max_sge)
         rx->num_sge = max_sge;
@@ -149,7 +152,8 @@ void rxe_break_responder(struct region *r, struct qp *qp)
 static bool complete_receive(struct region *r, struct qp *qp, const struct receive *rx,
                              const struct rxe_request *q, enum rxe_status status, uint32_t length)
 {
-    struct ib_uverbs_wc wc = {.wr_id = rx->wr_id, .status = status, .qp_num = qp->qpn};
+    struct ib_uverbs_wc wc = {
+        .wr_id = rx->wr_id, .status = status, .vendor_err = rx->vendor_err, .qp_num = qp->qpn};
 
     if (status == WC_SUCCESS) {
         wc.opcode = q->opcode == RXE_WRITE_IMM ? WC_OP_RECV_RDMA_WITH_IMM : WC_OP_RECV;
@@ -211,10 +215,30 @@ static struct rxe_answer accept_request(struct qp *qp, const struct rxe_request 
     return answer;
 }
 
+/* Does somebody want this receive to fail? */
+static bool must_fail(struct region *r, const struct qp *qp, struct receive *rx, enum rxe_status *ret_status)
+{
+    struct fault_site site = {.device = qp->device, .qpn = qp->qpn, .op = FAULT_OP_RECV, .wr_id = rx->wr_id};
+    struct fault_verdict v = fault_at(r, FAULT_AT_REQUEST, &site);
+
+    rx->vendor_err = v.vendor_err;
+    *ret_status = v.status;
+    return v.kind == FAULT_COMPLETION;
+}
+
 /* The receive queue's answer to success: a full CQ loses the message and the queue pair. */
-static struct rxe_answer accept_receive(struct region *r, struct qp *qp, const struct receive *rx,
+static struct rxe_answer accept_receive(struct region *r, struct qp *qp, struct receive *rx,
                                         const struct rxe_request *q, uint32_t length)
 {
+    enum rxe_status instead;
+
+    if (fault_armed(r, FAULT_AT_REQUEST) && must_fail(r, qp, rx, &instead)) {
+        if (qp->type == IB_UVERBS_QPT_RC)
+            return fail_receive(r, qp, rx, q, instead, WC_REM_OP_ERR);
+        take_receive(r, qp);
+        complete_receive(r, qp, rx, q, instead, 0);
+        return accept_request(qp, q);
+    }
     take_receive(r, qp);
     if (!complete_receive(r, qp, rx, q, WC_SUCCESS, length) && qp->type == IB_UVERBS_QPT_RC) {
         struct rxe_answer answer = {.status = RXE_NO_ANSWER, .broke_responder = true};

@@ -40,7 +40,7 @@ enum rxe_opcode {
 
 enum { RXE_FLAG_FENCE = 1, RXE_FLAG_SIGNALED = 2, RXE_FLAG_SOLICITED = 4, RXE_FLAG_INLINE = 8 };
 
-enum rxe_status { /* ibv_wc_status, and two that never reach a completion */
+enum rxe_status { /* ibv_wc_status, and three that never reach a completion */
                   WC_SUCCESS,
                   WC_LOC_LEN_ERR,
                   WC_LOC_QP_OP_ERR,
@@ -57,6 +57,7 @@ enum rxe_status { /* ibv_wc_status, and two that never reach a completion */
                   WC_RNR_RETRY_EXC_ERR,
                   RXE_NOT_READY = 100, /* the responder has no receive */
                   RXE_NO_ANSWER = 101, /* nobody acknowledges */
+                  RXE_LATE = 102,      /* on its way, by somebody's demand */
 };
 
 /* Of a completion, as ib_user_verbs.h lacks them. */
@@ -80,6 +81,7 @@ struct rxe_request {
     const uint8_t *sgid, *dgid;
     uint32_t qkey;
     uint8_t traffic_class;
+    bool lose_answer; /* by somebody's demand */
     int nlocal;
     struct segment local[RXE_MAX_SGE + 2]; /* one place before for a GRH */
 };
@@ -89,6 +91,8 @@ struct rxe_answer {
     enum rxe_status status; /* for the requester */
     bool broke_responder;   /* its QP is in ERR now, and its send queue still has to be flushed */
     uint32_t rnr_timer;     /* with RXE_NOT_READY: of the responder */
+    uint32_t vendor_err;
+    uint64_t delay_ns; /* with RXE_LATE */
 };
 
 extern const struct device_model rxe_model;
@@ -173,6 +177,22 @@ struct rxe_loose_end rxe_run_locked(struct region *r, struct qp *qp);
 void rxe_flush_other(struct rxe_loose_end end);
 /* Completes every posted send with a flush error; the caller holds sq_lock. */
 void rxe_flush_sends(struct region *r, struct qp *qp);
+
+/* One request, whatever becomes of it; the caller holds sq_lock. */
+struct rxe_answer rxe_execute(struct region *r, struct qp *qp, const struct rxe_send_wqe *w, struct rxe_send_wqe *slot,
+                              struct rxe_loose_end *end);
+/* What the data path reads of a request, before it believes any of it. */
+void rxe_copy_request(struct rxe_send_wqe *w, const struct rxe_send_wqe *slot, uint32_t type);
+
+/* faults.c: rxe_execute while there are rules, or while one's effect lasts. */
+struct rxe_answer rxe_execute_faulty(struct region *r, struct qp *qp, const struct rxe_send_wqe *w,
+                                     struct rxe_send_wqe *slot, struct rxe_loose_end *end);
+/* The head request is finished. */
+void rxe_faults_next(struct qp *qp);
+/* A message reaches a queue pair: false if it does not, with what its sender hears. */
+bool rxe_arrives(struct region *r, struct qp *peer, struct rxe_request *q, struct rxe_answer *ret_answer);
+/* The responder has answered, and the requester does not hear it: not until it tries again. */
+struct rxe_answer rxe_lose_answer(struct qp *qp, struct rxe_answer answer);
 
 /* modify.c */
 int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
