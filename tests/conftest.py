@@ -15,14 +15,12 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import packages
 import pytest
 from endpoints import RC, UC, UD, Endpoint, Make, Pair, connect
 from place import Node, Place
 
 pytest_plugins = ["stub_fixtures"]
-
-#: The packages that the shared promises are proved for.
-PACKAGES = ("ibverbs",)
 
 
 @functools.cache
@@ -32,15 +30,34 @@ def place_of(package: str) -> Place:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*words): skip unless the place offers these; the words are in place.py")
+    config.addinivalue_line("markers", "only(package): a promise of one package; without it every package makes it")
     config.addinivalue_line("markers", "hardware: needs a real NIC or GPU; run these with -m hardware")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     for need in os.environ.get("RDMA_TEST_REQUIRE", "").split():
-        for package in PACKAGES:
-            reason = place_of(package).missing(need)
-            if reason is not None:
-                pytest.exit(f"RDMA_TEST_REQUIRE: {package} {reason}", returncode=1)
+        reasons = {package: place_of(package).missing(need) for package in packages.built()}
+        if all(reasons.values()):  # no package has it
+            pytest.exit(f"RDMA_TEST_REQUIRE: {reasons}", returncode=1)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `ib` runs once for each package that makes its promise."""
+    if "ib" not in metafunc.fixturenames:
+        return
+    only = [name for mark in metafunc.definition.iter_markers("only") for name in mark.args]
+    wanted = [name for name in packages.ALL if not only or name in only]
+    missing = pytest.mark.skip(reason="needs the package, built")
+    chosen: list[Any] = [name for name in wanted if name in packages.built()]
+    metafunc.parametrize("ib", chosen or [pytest.param(wanted[0], marks=missing)], indirect=True, scope="session")
+
+
+def package_of(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None and "ib" in callspec.params:
+        return str(callspec.params["ib"])
+    only = [name for mark in item.iter_markers("only") for name in mark.args]
+    return only[0] if only else packages.built()[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,8 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    callspec = getattr(item, "callspec", None)
-    package = callspec.params.get("ib", PACKAGES[0]) if callspec is not None else PACKAGES[0]
+    package = package_of(item)
     for mark in item.iter_markers("needs"):
         for need in mark.args:
             reason = place_of(package).missing(need)
@@ -60,7 +76,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 pytest.skip(reason)
 
 
-@pytest.fixture(scope="session", params=PACKAGES)
+@pytest.fixture(scope="session")
 def ib(request: pytest.FixtureRequest) -> Any:
     """The package under test."""
     return place_of(request.param).module

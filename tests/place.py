@@ -14,6 +14,8 @@ import shutil
 import subprocess
 from typing import Any, Callable
 
+import packages
+
 #: What a test may ask for with ``@pytest.mark.needs(...)``, and how its absence is explained.
 NEEDS = {
     "device": "a verbs device that moves data",
@@ -21,6 +23,10 @@ NEEDS = {
     "rc": "a device with RC queue pairs",
     "uc": "a device with UC queue pairs",
     "ud": "a device with UD queue pairs",
+    "pair": "a device with reliable queue pairs",
+    "efa": "an EFA device",
+    "rdma_read": "an EFA device and a libefa with RDMA reads",
+    "rdma_write": "an EFA device and a libefa with RDMA writes",
     "srq": "a device with shared receive queues",
     "atomics": "a device with atomic operations",
     "roce": "a device on Ethernet with an IPv4 GID",
@@ -91,6 +97,11 @@ class Node:
         return f"<Node {self.name}>"
 
     @property
+    def is_efa(self) -> bool:
+        """Of all devices it is those of EFA that have no link layer of a name."""
+        return bool(self.port_attr.link_layer == 0) and not self.is_iwarp
+
+    @property
     def is_ethernet(self) -> bool:
         return bool(self.port_attr.link_layer == 2)
 
@@ -125,7 +136,7 @@ class Place:
         devices = [] if self.is_stub else self.module.get_device_list()
         every = [Node(self.module, d) for d in devices if not chosen or d.name in chosen]
         self.iwarp = [n for n in every if n.is_iwarp]
-        self.nodes = [n for n in every if n.active and not n.is_iwarp]
+        self.nodes = [n for n in every if n.active and not n.is_iwarp and n.is_efa == packages.is_efa(self.module)]
 
     @staticmethod
     def _library_is_stub() -> bool:
@@ -158,14 +169,25 @@ class Place:
 
     def can_create_qp(self, qp_type: int) -> bool:
         m = self.module
+        if qp_type not in list(m.QPType):
+            return False
         with self.nodes[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
             try:
                 pd.create_qp(m.QPInitAttr(cq, cq, qp_type=qp_type, max_send_wr=1, max_recv_wr=1)).close()
-            except m.VerbsError:
+            except packages.error_of(m):
                 return False
         return True
 
+    def efa_caps(self) -> int:
+        """What libefa says that the device can do; 0 for another package."""
+        if not packages.is_efa(self.module):
+            return 0
+        with self.nodes[0].open() as ctx:
+            return int(ctx.query_efa_device().device_caps)
+
     def can_create_srq(self) -> bool:
+        if packages.is_efa(self.module):
+            return False
         with self.nodes[0].open() as ctx, ctx.alloc_pd() as pd:
             try:
                 pd.create_srq(max_wr=4).close()
@@ -176,6 +198,8 @@ class Place:
     def can_register_for_atomics(self) -> bool:
         word = (ctypes.c_uint64 * 1)()
         flags = self.module.AccessFlags
+        if packages.is_efa(self.module):
+            return False
         with self.nodes[0].open() as ctx, ctx.alloc_pd() as pd:
             try:
                 pd.reg_mr(ctypes.addressof(word), 8, flags.LOCAL_WRITE | flags.REMOTE_ATOMIC).close()
@@ -189,7 +213,12 @@ class Place:
         return ours and os.geteuid() == 0 and shutil.which("ip") is not None and bool(self.nodes[0].netdev)
 
     def has_path_between_two(self) -> bool:
-        """Two addresses of one machine reach each other only if its routing was arranged so; ask by an RTR."""
+        """Two addresses of one machine reach each other only if its routing was arranged so; ask by an RTR.
+
+        An EFA fabric has no routes to arrange.
+        """
+        if packages.is_efa(self.module):
+            return len(self.nodes) > 1
         if len(self.nodes) < 2 or not self._has("rc"):
             return False
         m, (here, there) = self.module, self.nodes[:2]
@@ -210,6 +239,10 @@ _CHECKS: dict[str, Check] = {
     "rc": lambda place: place.can_create_qp(2),
     "uc": lambda place: place.can_create_qp(3),
     "ud": lambda place: place.can_create_qp(4),
+    "pair": lambda place: place.can_create_qp(packages.reliable(place.module)),
+    "efa": lambda place: packages.is_efa(place.module),
+    "rdma_read": lambda place: bool(place.efa_caps() & 1),
+    "rdma_write": lambda place: bool(place.efa_caps() & 8),
     "srq": Place.can_create_srq,
     "atomics": Place.can_register_for_atomics,
     "roce": lambda place: place.nodes[0].is_ethernet and place.nodes[0].gid[:12] == bytes(10) + b"\xff\xff",

@@ -15,10 +15,14 @@ from typing import Any, Callable
 
 import pytest
 from hypothesis import HealthCheck, settings
+from packages import RC as RC  # noqa: PLC0414 (tests find the types of queue pairs here)
+from packages import SRD as SRD  # noqa: PLC0414
+from packages import UC as UC  # noqa: PLC0414
+from packages import UD as UD  # noqa: PLC0414
+from packages import error_of, is_efa, open_device, reliable, some_ah
 from stub_control import Stub
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
-RC, UC, UD = 2, 3, 4
 
 #: Examples of a property test on the stub. The fixtures it uses are made to serve all examples.
 examples = settings(
@@ -67,32 +71,41 @@ def stub(stub_library: Stub) -> Iterator[Stub]:
 
 
 class Rig:
-    """An open device with a PD, a CQ and a registration, and more by request; closed at the end of the test."""
+    """An open device with a PD, a CQ and a registration, and more by request; closed at the end of the test.
+
+    `Error` is the package's exception of a failed verb; `efa` says which package it is.
+    """
 
     def __init__(self, ib: Any, stub: Stub, undo: contextlib.ExitStack) -> None:
         self.ib, self.stub, self._undo = ib, stub, undo
-        self.ctx = undo.enter_context(ib.get_device_list()[0].open())
+        self.Error, self.efa, self.reliable = error_of(ib), is_efa(ib), reliable(ib)
+        self.ctx = undo.enter_context(self.open())
         self.pd = undo.enter_context(self.ctx.alloc_pd())
         self.cq = undo.enter_context(self.ctx.create_cq(4096))
         self.mr = undo.enter_context(self.pd.reg_mr(0x10000, 1 << 20, ib.AccessFlags.LOCAL_WRITE))
+        self._ah: Any = None
+
+    def open(self) -> Any:
+        return open_device(self.ib)
 
     def keep(self, handle: Any) -> Any:
         return self._undo.enter_context(handle)
 
-    def make_qp(self, qp_type: int = RC, state: int = RTS, **options: Any) -> Any:
-        """A QP nobody closes, in any state: on the stub no peer is needed."""
+    def make_qp(self, qp_type: int | None = None, state: int = RTS, **options: Any) -> Any:
+        """A QP nobody closes, in any state: on the stub no peer is needed. Reliable unless a type is given."""
         for name in ("send_cq", "recv_cq"):
             options.setdefault(name, self.cq)
         options.setdefault("max_send_sge", 8)
         options.setdefault("max_recv_sge", 8)
         options.setdefault("max_send_wr", 1024)
         options.setdefault("max_recv_wr", 1024)
+        qp_type = self.reliable if qp_type is None else qp_type
         qp = self.pd.create_qp(self.ib.QPInitAttr(qp_type=qp_type, **options))
         if state != RESET:
             self.set_state(qp, state)
         return qp
 
-    def qp(self, qp_type: int = RC, state: int = RTS, **options: Any) -> Any:
+    def qp(self, qp_type: int | None = None, state: int = RTS, **options: Any) -> Any:
         return self.keep(self.make_qp(qp_type, state, **options))
 
     def set_state(self, qp: Any, state: int) -> None:
@@ -101,13 +114,40 @@ class Rig:
         self.stub.set_lenient(False)
 
     def ah(self) -> Any:
-        return self.keep(self.pd.create_ah(self.ib.AHAttr(dgid=bytes(range(16)))))
+        return self.keep(self.make_ah())
+
+    def make_ah(self) -> Any:
+        return some_ah(self.ib, self.pd)
+
+    @property
+    def post_verb(self) -> str:
+        """The call of the library in which a post of sends ends, as the stub counts it."""
+        return "wr_complete" if self.efa else "post_send"
+
+    @property
+    def verb_of_qp(self) -> str:
+        """The call that makes a reliable queue pair."""
+        return "efadv_create_qp_ex" if self.efa else "create_qp"
+
+    def to(self) -> dict[str, Any]:
+        """Where a reliable send goes: by connection, or named by the request."""
+        if not self.efa:
+            return {}
+        if self._ah is None:
+            self._ah = self.ah()
+        return {"ah": self._ah, "remote_qpn": 7, "remote_qkey": 8}
 
     def wr(self, wr_id: int = 1, **fields: Any) -> Any:
+        if self.efa and not {"ah", "dest"} & set(fields):
+            fields = {**self.to(), **fields}
         fields.setdefault("opcode", self.ib.WROpcode.SEND)
         fields.setdefault("send_flags", self.ib.SendFlags.SIGNALED)
         fields.setdefault("sg_list", [self.mr.sge(64)])
         return self.ib.SendWR(wr_id, **fields)
+
+    def recv_wr(self, wr_id: int = 1) -> Any:
+        """One with an entry: a queue pair of EFA takes none without."""
+        return self.ib.RecvWR(wr_id, [self.mr.sge(64)])
 
     def drain(self, cq: Any = None) -> list[Any]:
         """Everything that a CQ holds."""

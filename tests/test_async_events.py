@@ -16,7 +16,7 @@ import pytest
 from endpoints import Endpoint, Make, connect, poll_for
 from place import Node, seconds
 
-pytestmark = pytest.mark.needs("device")
+pytestmark = [pytest.mark.needs("device"), pytest.mark.only("ibverbs")]
 
 QP_ACCESS_ERR, SQ_DRAINED, PORT_ACTIVE, PORT_ERR, SRQ_LIMIT_REACHED, LAST_WQE_REACHED = 3, 5, 9, 10, 15, 16
 

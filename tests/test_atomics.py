@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endpoints import Pair, poll_for
 
-pytestmark = pytest.mark.needs("rc", "atomics")
+pytestmark = [pytest.mark.needs("rc", "atomics"), pytest.mark.only("ibverbs")]
 
 MAX = 2**64 - 1
 THERE, BACK = 1024, 64  # offsets: the word at the peer, the answer at home

@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import pytest
 from endpoints import Endpoint, Make, connect
+from packages import error_of
 from place import seconds
 
 pytestmark = pytest.mark.needs("device")
@@ -57,7 +58,7 @@ def pair(make: Make) -> tuple[Endpoint, Endpoint]:
     return a, b
 
 
-@pytest.mark.needs("rc")
+@pytest.mark.needs("pair")
 class TestEvents:
     def test_the_event_is_the_queue_itself(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
@@ -133,7 +134,7 @@ class TestEvents:
         assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
 
 
-@pytest.mark.needs("rc")
+@pytest.mark.needs("pair")
 class TestAcknowledging:
     def test_more_than_were_received_is_a_value_error(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
@@ -206,7 +207,7 @@ class TestTimeouts:
     def test_one_below_a_millisecond_is_not_rounded_to_for_ever(self, channel: Any) -> None:
         assert channel.get_cq_event(0.0001) is None
 
-    @pytest.mark.needs("rc")
+    @pytest.mark.needs("pair")
     def test_none_waits_until_something_comes(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify()
@@ -215,7 +216,7 @@ class TestTimeouts:
         a.qp.post_send(a.send_wr())
         assert waiter.finish() is b.recv_cq
 
-    @pytest.mark.needs("rc")
+    @pytest.mark.needs("pair")
     def test_an_event_that_is_there_is_read_with_timeout_zero(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify()
@@ -229,7 +230,7 @@ class TestDescriptor:
         with ctx.create_comp_channel() as channel:
             assert os.get_blocking(channel.fd) is False
 
-    @pytest.mark.needs("rc")
+    @pytest.mark.needs("pair")
     @pytest.mark.parametrize("how", ["select", "poll", "epoll"])
     def test_it_becomes_readable_with_an_event(self, pair: tuple[Endpoint, Endpoint], how: str) -> None:
         a, b = pair
@@ -253,7 +254,7 @@ class TestDescriptor:
         assert b.channel.get_cq_event(timeout=0) is b.recv_cq
         assert not readable(0)
 
-    @pytest.mark.needs("rc")
+    @pytest.mark.needs("pair")
     def test_an_event_loop_can_watch_it(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
 
@@ -273,7 +274,7 @@ class TestDescriptor:
         assert asyncio.run(main()) is b.recv_cq
 
 
-@pytest.mark.needs("rc")
+@pytest.mark.needs("pair")
 def test_two_threads_play_ping_pong(make: Make) -> None:
     """Each sleeps in get_cq_event while the other runs: a wait that kept the GIL would end this at once."""
     ends = make(with_channel=True), make(with_channel=True)
@@ -296,7 +297,7 @@ def test_two_threads_play_ping_pong(make: Make) -> None:
     assert first.finish(20) == second.finish(20) == rounds
 
 
-@pytest.mark.needs("rc")
+@pytest.mark.needs("pair")
 def test_two_waiters_share_the_events(pair: tuple[Endpoint, Endpoint]) -> None:
     a, b = pair
     b.recv_cq.req_notify()
@@ -317,7 +318,7 @@ def test_close_wakes_a_waiter_with_ebadf(ib: Any, ctx: Any) -> None:
     waiter = Waiter(channel.get_cq_event)
     assert waiter.is_alive()
     channel.close()
-    with pytest.raises(ib.VerbsError) as caught:
+    with pytest.raises(error_of(ib)) as caught:
         waiter.finish()
     assert caught.value.errno == errno.EBADF
 
@@ -327,14 +328,14 @@ def test_close_wakes_every_waiter(ib: Any, ctx: Any) -> None:
     waiters = [Waiter(channel.get_cq_event) for _ in range(3)]
     channel.close()
     for waiter in waiters:
-        with pytest.raises(ib.VerbsError):
+        with pytest.raises(error_of(ib)):
             waiter.finish()
 
 
 def test_close_is_refused_while_a_queue_uses_it_and_the_waiter_sleeps_on(ib: Any, ctx: Any) -> None:
     with ctx.create_comp_channel() as channel, ctx.create_cq(4, channel):
         waiter = Waiter(lambda: channel.get_cq_event(timeout=0.3))
-        with pytest.raises(ib.VerbsError) as caught:
+        with pytest.raises(error_of(ib)) as caught:
             channel.close()
         assert caught.value.errno == errno.EBUSY and "1 CQ" in str(caught.value)
         assert waiter.finish() is None
@@ -344,7 +345,7 @@ def test_a_closed_channel_raises_ebadf(ib: Any, ctx: Any) -> None:
     channel = ctx.create_comp_channel()
     channel.close()
     for call in (channel.get_cq_event, lambda: channel.fd):
-        with pytest.raises(ib.VerbsError) as caught:
+        with pytest.raises(error_of(ib)) as caught:
             call()
         assert caught.value.errno == errno.EBADF
     assert channel.context is ctx
@@ -352,7 +353,7 @@ def test_a_closed_channel_raises_ebadf(ib: Any, ctx: Any) -> None:
 
 def test_a_channel_of_another_context_is_refused(ib: Any, node: Any, ctx: Any) -> None:
     with node.open() as other, other.create_comp_channel() as channel:
-        with pytest.raises((ib.VerbsError, ValueError)):
+        with pytest.raises((error_of(ib), ValueError)):
             ctx.create_cq(4, channel)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from endpoints import Endpoint, Make, Pair, all_access, connect, expect_none, poll_for
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 
 
 def fail(end: Endpoint, wr: Any, timeout: float = 3.0) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endpoints import Endpoint, Make, Pair, all_access, connect, poll_for
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 
 
 def moves(a: Endpoint, b: Endpoint, word: bytes = b"word") -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from endpoints import Make, all_access, poll_for
 
+pytestmark = pytest.mark.only("ibverbs")
+
 ibverbs = pytest.importorskip("ibverbs")
 connect_rc: Any = ibverbs.connect_rc  # which is given things that only look like queue pairs
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
+from packages import error_of, open_device
 from stub_control import NO_ERRNO, Stub
 
 pytestmark = pytest.mark.needs("stub")
@@ -64,7 +65,7 @@ def attempt(ib: Any, stub: Stub, seen: set[Any]) -> None:
     with contextlib.ExitStack() as undo:
         try:
             build(ib, stub, undo)
-        except ib.VerbsError as error:
+        except error_of(ib) as error:
             seen.add((error.operation, error.errno))
             # References of the frames that the traceback holds would keep what was made alive.
             error.__traceback__ = None
@@ -81,7 +82,7 @@ def test_every_call_of_a_construction_may_fail_and_nothing_is_left(ib: Any, stub
         stub.fail_any(nth, err)
         try:
             attempt(ib, stub, seen)
-        except ib.VerbsError:
+        except error_of(ib):
             failures += 1
         if stub.fault_pending:
             break
@@ -108,7 +109,7 @@ def test_every_destroy_may_fail_too_and_the_next_one_frees(ib: Any, stub: Stub) 
         stub.fail_any(nth, errno.EIO, destroys=True)
         try:
             attempt(ib, stub, seen)
-        except ib.VerbsError as error:
+        except error_of(ib) as error:
             failed_closes += any(error.operation.startswith(f"ibv_{v}") for v in ("de", "close"))
             del error
         if stub.fault_pending:
@@ -128,7 +129,7 @@ def test_descriptors_do_not_leak_where_making_fails(ib: Any, stub: Stub, make: s
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         stub.fail(verbs[make])
-        with contextlib.suppress(ib.VerbsError), contextlib.ExitStack() as undo:
+        with contextlib.suppress(error_of(ib)), contextlib.ExitStack() as undo:
             build(ib, stub, undo)
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
@@ -160,7 +161,7 @@ def test_no_descriptors_left_is_an_error_and_no_leak(ib: Any, stub: Stub) -> Non
         for make, needs in ((ctx.create_comp_channel, 2), (devices[0].open, 3)):
             before = len(os.listdir("/proc/self/fd")), stub.live_objects()
             for left in range(needs):
-                with descriptors_left(left), pytest.raises(ib.VerbsError) as caught:
+                with descriptors_left(left), pytest.raises(error_of(ib)) as caught:
                     make()
                 assert caught.value.errno == errno.EMFILE, (make, left)
                 assert (len(os.listdir("/proc/self/fd")), stub.live_objects()) == before
@@ -190,7 +191,7 @@ def every_allocation(act: Callable[[], Any], most: int) -> int:
 
 
 def test_every_allocation_of_the_data_path_may_fail(ib: Any, stub: Stub) -> None:
-    with ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(512) as cq:
+    with open_device(ib) as ctx, ctx.alloc_pd() as pd, ctx.create_cq(512) as cq:
         with pd.create_qp(ib.QPInitAttr(cq, cq, max_send_sge=4)) as qp, pd.reg_mr(0x1000, 64, 1) as mr:
             stub.set_lenient()
             qp.modify(1, qp_state=3)
@@ -213,7 +214,7 @@ def test_every_allocation_of_the_data_path_may_fail(ib: Any, stub: Stub) -> None
 
 def test_every_allocation_of_a_construction_may_fail(ib: Any, stub: Stub) -> None:
     def act() -> None:
-        with ib.get_device_list()[0].open() as ctx:
+        with open_device(ib) as ctx:
             with ctx.alloc_pd() as pd, ctx.create_comp_channel() as channel, ctx.create_cq(4, channel) as cq:
                 with pd.reg_mr(0x1000, 64, 1), pd.create_srq() as srq:
                     with pd.create_qp(ib.QPInitAttr(cq, cq, srq=srq)), pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")):

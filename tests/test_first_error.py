@@ -12,6 +12,8 @@ import pytest
 from endpoints import Endpoint, Pair, connect, poll_for
 from stub_fixtures import Rig
 
+pytestmark = pytest.mark.only("ibverbs")
+
 SUCCESS, LOC_LEN_ERR, FLUSHED, REM_ACCESS_ERR = 0, 1, 5, 10
 
 

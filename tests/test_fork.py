@@ -12,7 +12,8 @@ import traceback
 from typing import Any, Callable
 
 import pytest
-from stub_fixtures import RC, Rig
+from packages import error_of, open_device, some_ah
+from stub_fixtures import Rig
 
 pytestmark = pytest.mark.needs("stub")
 
@@ -44,29 +45,30 @@ def test_objects_of_the_parent_raise_in_the_child(rig: Rig) -> None:
     ib = rig.ib
     qp = rig.qp()
     channel = rig.keep(rig.ctx.create_comp_channel())
-    srq, ah = rig.keep(rig.pd.create_srq()), rig.ah()
+    srq, ah = None if rig.efa else rig.keep(rig.pd.create_srq()), rig.ah()
     w, r = rig.wr(), ib.RecvWR(1)
     calls: dict[str, Callable[[], Any]] = {
         "poll": lambda: rig.cq.poll(1),
         "req_notify": lambda: rig.cq.req_notify(),
         "post_send": lambda: qp.post_send(w),
         "post_recv": lambda: qp.post_recv(r),
-        "srq.post_recv": lambda: srq.post_recv(r),
         "query": lambda: qp.query(),
         "state": lambda: qp.state,
         "reg_mr": lambda: rig.pd.reg_mr(0x1000, 8, 1),
-        "create_qp": lambda: rig.make_qp(RC, 0),
+        "create_qp": lambda: rig.make_qp(None, 0),
         "create_cq": lambda: rig.ctx.create_cq(4),
         "alloc_pd": lambda: rig.ctx.alloc_pd(),
         "query_port": lambda: rig.ctx.query_port(1),
         "get_cq_event": lambda: channel.get_cq_event(timeout=0),
         "get_async_event": lambda: rig.ctx.get_async_event(timeout=0),
-        "create_ah": lambda: rig.pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")),
+        "create_ah": lambda: rig.make_ah(),
         "sge": lambda: rig.mr.sge(),
         "lkey": lambda: rig.mr.lkey,
         "fd": lambda: channel.fd,
         "ptr": lambda: ah.ptr,
     }
+    if srq is not None:
+        calls["srq.post_recv"] = lambda: srq.post_recv(r)
 
     def body() -> list[str]:
         wrong = []
@@ -75,7 +77,7 @@ def test_objects_of_the_parent_raise_in_the_child(rig: Rig) -> None:
             try:
                 call()
                 wrong.append(f"{name} worked")
-            except ib.VerbsError as error:
+            except error_of(ib) as error:
                 if "fork" not in str(error):
                     wrong.append(f"{name}: {error}")
         if rig.stub.calls() != before:
@@ -91,13 +93,13 @@ def test_a_request_that_names_an_object_from_before_the_fork_is_refused(rig: Rig
     w = rig.wr()
 
     def body() -> Any:
-        with rig.ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
+        with rig.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
             with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp:
                 rig.set_state(qp, 3)
                 try:
                     qp.post_send([w])
-                except rig.ib.VerbsError as error:
-                    return [error.index, rig.stub.calls("post_send")]
+                except rig.Error as error:
+                    return [error.index, rig.stub.calls(rig.post_verb)]
         return None
 
     assert in_child(body) == [0, 0]
@@ -107,12 +109,12 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
     ib = rig.ib
 
     def make() -> dict[str, Any]:
-        ctx = ib.get_device_list()[0].open()
+        ctx = open_device(ib)
         pd, cq = ctx.alloc_pd(), ctx.create_cq(4, ctx.create_comp_channel())
         return {
-            "qp": pd.create_qp(ib.QPInitAttr(cq, cq, srq=pd.create_srq())),
+            "qp": pd.create_qp(ib.QPInitAttr(cq, cq, **({} if rig.efa else {"srq": pd.create_srq()}))),
             "mr": pd.reg_mr(0x1000, 8, 1),
-            "ah": pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")),
+            "ah": some_ah(ib, pd),
         }
 
     dropped, closed, knotted = make(), make(), make()
@@ -126,7 +128,7 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
         for handle in closed.values():
             try:
                 handle.close()
-            except ib.VerbsError:
+            except error_of(ib):
                 pass
         closed.clear()
         dropped.clear()
@@ -143,7 +145,7 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
 
 def test_a_daemon_that_closed_all_descriptors_loses_no_new_one_to_what_it_inherited(rig: Rig) -> None:
     """Closing everything and opening anew gives the numbers of the parent's descriptors to other files."""
-    ctx = rig.ib.get_device_list()[0].open()
+    ctx = rig.open()
     handles = [ctx.create_comp_channel(), ctx]
     del ctx
 
@@ -190,10 +192,12 @@ def test_closed_repr_and_the_way_up_work_in_the_child(rig: Rig) -> None:
 def test_the_child_can_open_a_device_of_its_own(rig: Rig) -> None:
     def body() -> int:
         before = rig.stub.live()
-        with rig.ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
+        with rig.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(4) as cq:
             with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp, pd.reg_mr(0x1000, 8, 1) as mr:
                 rig.set_state(qp, 3)
-                qp.post_send(rig.ib.SendWR(7, [mr.sge()], 2, 2))
+                to = {"ah": some_ah(rig.ib, pd)} if rig.efa else {}
+                qp.post_send(rig.ib.SendWR(7, [mr.sge()], 2, 2, **to))
+                to.clear()
                 assert cq.poll(4)[0].wr_id == 7
         gc.collect()
         return rig.stub.live() - before
@@ -203,7 +207,7 @@ def test_the_child_can_open_a_device_of_its_own(rig: Rig) -> None:
 
 def test_a_grandchild_counts_from_its_own_fork(rig: Rig) -> None:
     def body() -> Any:
-        ctx = rig.ib.get_device_list()[0].open()
+        ctx = rig.open()
 
         def inner() -> list[bool]:
             refused = []
@@ -211,9 +215,9 @@ def test_a_grandchild_counts_from_its_own_fork(rig: Rig) -> None:
                 try:
                     handle.query_port(1)
                     refused.append(False)
-                except rig.ib.VerbsError:
+                except rig.Error:
                     refused.append(True)
-            rig.ib.get_device_list()[0].open().close()
+            rig.open().close()
             return refused
 
         result = in_child(inner)
@@ -223,10 +227,18 @@ def test_a_grandchild_counts_from_its_own_fork(rig: Rig) -> None:
     assert in_child(body) == [True, True]
 
 
-def test_a_child_that_exits_normally_is_quiet(stub: Any) -> None:
+#: The head of a program of its own, for one of the packages.
+PROGRAM = f"""
+import os, sys
+sys.path.append({os.path.dirname(os.path.abspath(__file__))!r})
+import {{package}} as ib
+from packages import open_device
+"""
+
+
+def test_a_child_that_exits_normally_is_quiet(ib: Any, stub: Any) -> None:
     code = """
-import os, sys, ibverbs as ib
-ctx = ib.get_device_list()[0].open()
+ctx = open_device(ib)
 pd = ctx.alloc_pd()
 cq = ctx.create_cq(16)
 keep = [pd.reg_mr(0x1000, 64, 1), pd.create_qp(ib.QPInitAttr(cq, cq))]
@@ -235,23 +247,25 @@ pid = os.fork()
 if pid:
     sys.exit(os.waitpid(pid, 0)[1] != 0)
 """
+    code = PROGRAM.format(package=ib.__name__) + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing_works_with_every_start_method(stub: Any, method: str, tmp_path: Any) -> None:
+def test_multiprocessing_works_with_every_start_method(ib: Any, stub: Any, method: str, tmp_path: Any) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        f"""
-import multiprocessing, ibverbs as ib
+        PROGRAM.format(package=ib.__name__)
+        + f"""
+import multiprocessing
 
 def work(n):
-    with ib.get_device_list()[0].open() as ctx, ctx.alloc_pd() as pd, pd.reg_mr(0x1000, n, 1) as mr:
+    with open_device(ib) as ctx, ctx.alloc_pd() as pd, pd.reg_mr(0x1000, n, 1) as mr:
         return mr.length
 
 if __name__ == "__main__":
-    ctx = ib.get_device_list()[0].open()
+    ctx = open_device(ib)
     pd = ctx.alloc_pd()
     with multiprocessing.get_context({method!r}).Pool(2) as pool:
         assert pool.map(work, range(1, 9)) == list(range(1, 9))

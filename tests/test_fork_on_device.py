@@ -10,9 +10,10 @@ from typing import Any, Callable
 
 import pytest
 from endpoints import Endpoint, Make, connect
+from packages import error_of
 from place import seconds
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = pytest.mark.needs("pair")
 
 
 def in_child(body: Callable[[], None]) -> None:
@@ -51,7 +52,7 @@ def test_objects_made_before_it_raise_in_the_child(ib: Any, rc: tuple[Endpoint, 
             a.qp.query, lambda: a.pd.reg_mr(a.buf.addr, 4096, 1), lambda: a.ctx.get_async_event(timeout=0),
         )  # fmt: skip
         for call in calls:
-            with pytest.raises(ib.VerbsError, match="fork"):
+            with pytest.raises(error_of(ib), match="fork"):
                 call()
 
     in_child(child)
@@ -80,7 +81,7 @@ def test_a_child_that_closes_them_frees_nothing(ib: Any, make: Make) -> None:
         for thing in (a.qp, a.mr, a.send_cq, a.recv_cq, a.pd, a.ctx):
             try:
                 thing.close()
-            except ib.VerbsError:
+            except error_of(ib):
                 pass
 
     in_child(child)

@@ -9,6 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from packages import error_of
 from place import Node
 
 pytestmark = pytest.mark.needs("device")
@@ -34,7 +35,7 @@ def test_an_empty_entry_is_all_zero(ctx: Any, node: Node) -> None:
 
 def test_an_index_outside_the_table_raises(ib: Any, ctx: Any, node: Node) -> None:
     outside = ctx.query_port(node.port).gid_tbl_len + 5
-    with pytest.raises(ib.VerbsError) as caught:
+    with pytest.raises(error_of(ib)) as caught:
         ctx.query_gid(node.port, outside)
     assert caught.value.operation == "ibv_query_gid"
     assert caught.value.errno

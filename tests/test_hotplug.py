@@ -14,7 +14,7 @@ import pytest
 from place import seconds
 from test_async_events import wait_for
 
-pytestmark = pytest.mark.needs("device", "soft_devices")
+pytestmark = [pytest.mark.needs("device", "soft_devices"), pytest.mark.only("ibverbs")]
 
 DEVICE_FATAL, GID_CHANGE = 8, 18
 

@@ -15,7 +15,7 @@ import pytest
 from endpoints import UC, UD, Endpoint, connect
 from place import Node, seconds
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 LEAVE_OPEN = Path(__file__).parent / "peers" / "leave_open.py"
 
 

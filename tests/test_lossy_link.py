@@ -11,7 +11,7 @@ import pytest
 from endpoints import QKEY, UD, Endpoint, Make, connect, poll_for
 from place import Place
 
-pytestmark = pytest.mark.needs("rc", "two_devices", "netem")
+pytestmark = [pytest.mark.needs("rc", "two_devices", "netem"), pytest.mark.only("ibverbs")]
 
 
 class Loss:

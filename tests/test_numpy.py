@@ -11,7 +11,7 @@ import pytest
 from endpoints import Pair, all_access
 
 np = pytest.importorskip("numpy", reason="needs NumPy")
-pytestmark = pytest.mark.needs("rc")
+pytestmark = pytest.mark.needs("pair")
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64", "complex128", "int16"])

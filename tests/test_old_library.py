@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from stub_control import Stub
 
-pytestmark = pytest.mark.needs("stub")
+pytestmark = [pytest.mark.needs("stub"), pytest.mark.only("ibverbs")]
 
 
 def run(code: str, folder: str | None, **env: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endpoints import INLINE, SIGNALED, Endpoint, Make, connect, expect_none
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 
 
 @pytest.fixture

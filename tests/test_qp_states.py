@@ -11,7 +11,7 @@ import pytest
 from endpoints import QKEY, RC, UC, UD, Endpoint, Make, all_access, poll_for
 from place import seconds
 
-pytestmark = pytest.mark.needs("device")
+pytestmark = [pytest.mark.needs("device"), pytest.mark.only("ibverbs")]
 
 TYPES = [
     pytest.param(RC, id="RC", marks=pytest.mark.needs("rc")),

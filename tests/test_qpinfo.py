@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.only("ibverbs")
+
 ibverbs = pytest.importorskip("ibverbs")
 from ibverbs import MTU, Gid, QPInfo  # noqa: E402
 

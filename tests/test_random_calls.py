@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from packages import open_device
 from stub_control import Stub
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -85,7 +86,7 @@ class Monkey:
     def refill(self) -> None:
         """The ordinary way in, so that it does not stay outside."""
         ib, signaled = self.ib, self.ib.SendFlags.SIGNALED
-        ctx = ib.get_device_list()[0].open()
+        ctx = open_device(ib)
         pd = ctx.alloc_pd()
         channel = ctx.create_comp_channel()
         cq = ctx.create_cq(64, channel)

@@ -11,7 +11,7 @@ from endpoints import SIGNALED, Endpoint, Pair
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.needs("rc", "atomics")
+pytestmark = [pytest.mark.needs("rc", "atomics"), pytest.mark.only("ibverbs")]
 
 SIZE = 600
 MASK = 2**64 - 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endpoints import INLINE, SIGNALED, Buffer, Endpoint, Make, Pair, connect, expect_none, poll_for
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 
 FENCE = 1
 IMMEDIATES = [0, 1, 0x11223344, 0x80000000, 0xFFFFFFFF]

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from place import Node
 
+pytestmark = pytest.mark.only("ibverbs")
+
 ROOT = pathlib.Path(__file__).parent.parent
 MAIN, PACKAGE = ROOT / "README.md", ROOT / "ibverbs" / "README.md"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endpoints import Make, Pair, connect, expect_none
 
-pytestmark = pytest.mark.needs("srq")
+pytestmark = [pytest.mark.needs("srq"), pytest.mark.only("ibverbs")]
 
 
 def test_defaults_and_query(pd: Any) -> None:

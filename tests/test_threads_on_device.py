@@ -10,9 +10,10 @@ from typing import Any, Callable
 
 import pytest
 from endpoints import Buffer, Endpoint, Make, connect
+from packages import error_of
 from place import Node, seconds
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = pytest.mark.needs("pair")
 
 
 def together(*bodies: Callable[[], Any]) -> list[Any]:
@@ -147,7 +148,7 @@ def test_close_while_another_thread_works_is_ebadf_for_that_thread(ib: Any, node
                         if victim == "qp":
                             a.qp.post_send(wr)
                         a.send_cq.poll(8)
-                    except ib.VerbsError as error:
+                    except error_of(ib) as error:
                         if error.errno == errno.EBADF:
                             return
                         assert error.errno == errno.ENOMEM  # a full queue

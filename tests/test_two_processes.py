@@ -18,7 +18,7 @@ import pytest
 from endpoints import Endpoint, all_access, poll_for
 from place import Node, Place, seconds
 
-pytestmark = pytest.mark.needs("rc")
+pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
 SCRIPT = Path(__file__).parent / "peers" / "remote_end.py"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endpoints import Pair, expect_none, poll_for
 
-pytestmark = pytest.mark.needs("uc")
+pytestmark = [pytest.mark.needs("uc"), pytest.mark.only("ibverbs")]
 
 
 def test_send_delivers_the_bytes(ib: Any, uc_pair: Pair) -> None:

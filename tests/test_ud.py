@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from endpoints import QKEY, UD, Endpoint, Make, Pair, connect, expect_none
 
-pytestmark = pytest.mark.needs("ud")
+pytestmark = [pytest.mark.needs("ud"), pytest.mark.only("ibverbs")]
 
 GRH = 40
 

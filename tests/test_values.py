@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packages import error_of, open_device
 from stub_fixtures import Rig, examples
 
 u8, u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32, 64))
@@ -178,10 +179,10 @@ def test_requests_take_their_parameters_in_the_listed_order(ib: Any) -> None:
 @examples
 @given(st.sampled_from([1, 2, 9, 12, 16, 22, 95, 110, 524, 100000]), st.none() | st.text(max_size=20))
 def test_verbs_errors_are_os_errors_that_pickle_and_copy(ib: Any, err: int, detail: Any) -> None:
-    error = ib.VerbsError("ibv_reg_mr", err, detail)
+    error = error_of(ib)("ibv_reg_mr", err, detail)
     assert isinstance(error, OSError) and not isinstance(error, RuntimeError)
     for same in [error, *copies(error)]:
-        assert type(same) is ib.VerbsError
+        assert type(same) is error_of(ib)
         assert (same.operation, same.errno, same.strerror) == ("ibv_reg_mr", err, error.strerror)
         assert str(same) == str(error)
     assert "ibv_reg_mr" in str(error) and isinstance(error.strerror, str) and error.strerror
@@ -191,7 +192,7 @@ def test_verbs_errors_are_os_errors_that_pickle_and_copy(ib: Any, err: int, deta
 
 def test_errors_keep_what_was_added_through_pickle(ib: Any) -> None:
     for error in (
-        ib.VerbsError("ibv_post_send", errno.ENOMEM),
+        error_of(ib)("ibv_post_send", errno.ENOMEM),
         ib.CompletionError(ib.WC(status=12)),
         ib.RangeError("x"),
     ):
@@ -204,8 +205,8 @@ def test_errors_keep_what_was_added_through_pickle(ib: Any) -> None:
 def test_every_exception_pickles_and_copies(ib: Any) -> None:
     wc = ib.WC(status=12, wr_id=5, vendor_err=7)
     errors = [
-        ib.VerbsError("ibv_x", 5),
-        ib.VerbsError(operation="ibv_x", err=5, detail="why"),
+        error_of(ib)("ibv_x", 5),
+        error_of(ib)(operation="ibv_x", err=5, detail="why"),
         ib.UnsupportedError("ibv_y", errno.EOPNOTSUPP, "why"),
         ib.RangeError("too much"),
         ib.CompletionError(wc),
@@ -220,22 +221,22 @@ def test_every_exception_pickles_and_copies(ib: Any) -> None:
 
 
 def test_the_tree_of_exceptions(ib: Any) -> None:
-    assert issubclass(ib.VerbsError, OSError)
-    assert issubclass(ib.UnsupportedError, ib.VerbsError) and issubclass(ib.UnsupportedError, RuntimeError)
+    assert issubclass(error_of(ib), OSError)
+    assert issubclass(ib.UnsupportedError, error_of(ib)) and issubclass(ib.UnsupportedError, RuntimeError)
     assert issubclass(ib.RangeError, OverflowError) and issubclass(ib.RangeError, ValueError)
-    assert issubclass(ib.CompletionError, ib.VerbsError)
-    for cls in (ib.VerbsError, ib.UnsupportedError, ib.RangeError, ib.CompletionError):
+    assert issubclass(ib.CompletionError, error_of(ib))
+    for cls in (error_of(ib), ib.UnsupportedError, ib.RangeError, ib.CompletionError):
         assert cls.__module__ == "ibverbs"
 
         class Mine(cls):  # type: ignore[misc, valid-type]
             pass
 
     with pytest.raises(TypeError):
-        ib.VerbsError()
+        error_of(ib)()
     with pytest.raises(TypeError):
-        ib.VerbsError("op")
+        error_of(ib)("op")
     with pytest.raises(TypeError):
-        ib.VerbsError("op", "x")
+        error_of(ib)("op", "x")
     with pytest.raises(TypeError):
         ib.CompletionError()
     with pytest.raises(TypeError):
@@ -245,17 +246,17 @@ def test_the_tree_of_exceptions(ib: Any) -> None:
 @pytest.mark.parametrize("err", [-1, 2**31, 2**70])
 def test_an_error_number_that_no_int_holds_is_a_range_error(ib: Any, err: int) -> None:
     with pytest.raises(ib.RangeError, match=rf"err must be between 0 and 2147483647, got {err}"):
-        ib.VerbsError("ibv_x", err)
+        error_of(ib)("ibv_x", err)
 
 
 def test_query_port_needs_its_port(stub: Any, ib: Any) -> None:
-    with ib.get_device_list()[0].open() as ctx:
+    with open_device(ib) as ctx:
         with pytest.raises(TypeError, match="port_num"):
             ctx.query_port()
 
 
 def test_the_message_of_an_error_names_call_and_error(ib: Any) -> None:
-    words = str(ib.VerbsError("ibv_reg_mr", errno.ENOMEM, "the limit is 7"))
+    words = str(error_of(ib)("ibv_reg_mr", errno.ENOMEM, "the limit is 7"))
     assert "ibv_reg_mr" in words and os.strerror(errno.ENOMEM) in words and "the limit is 7" in words
 
 
