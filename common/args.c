@@ -233,14 +233,19 @@ static __attribute__((noinline)) int u32_slowly(struct core_state *state, PyObje
     return 0;
 }
 
-int core_u8(struct core_state *state, PyObject *value, const char *name, uint8_t *ret)
+int core_u8_most(struct core_state *state, PyObject *value, const char *name, uint8_t most, uint8_t *ret)
 {
     uint64_t number;
 
-    if (core_integer(state, value, name, 0, UINT8_MAX, &number) < 0)
+    if (core_integer(state, value, name, 0, most, &number) < 0)
         return -1;
     *ret = (uint8_t)number;
     return 0;
+}
+
+int core_u8(struct core_state *state, PyObject *value, const char *name, uint8_t *ret)
+{
+    return core_u8_most(state, value, name, UINT8_MAX, ret);
 }
 
 int core_u16(struct core_state *state, PyObject *value, const char *name, uint16_t *ret)

@@ -58,6 +58,7 @@ PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, c
 int core_integer(struct core_state *state, PyObject *value, const char *name, uint64_t least, uint64_t most,
                  uint64_t *ret);
 int core_u8(struct core_state *state, PyObject *value, const char *name, uint8_t *ret);
+int core_u8_most(struct core_state *state, PyObject *value, const char *name, uint8_t most, uint8_t *ret);
 int core_u16(struct core_state *state, PyObject *value, const char *name, uint16_t *ret);
 int core_u32(struct core_state *state, PyObject *value, const char *name, uint32_t *ret);
 int core_u64(struct core_state *state, PyObject *value, const char *name, uint64_t *ret);

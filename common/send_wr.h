@@ -25,7 +25,7 @@ struct core_send_wr {
     X(remote_addr, UINT64_MAX, "Where at the peer, for RDMA and atomics.")                                             \
     X(rkey, UINT32_MAX, "The peer's key for that memory.")                                                             \
     X(imm_data, UINT32_MAX, "An integer that the peer's completion carries, for the _WITH_IMM opcodes.")               \
-    X(remote_qpn, 0xffffff, "The destination's queue pair number, for datagrams.")                                     \
+    X(remote_qpn, WR_QPN_MOST, "The destination's queue pair number, for datagrams.")                                  \
     X(remote_qkey, UINT32_MAX, "The destination's Q_Key, for datagrams.")
 #define CORE_SEND_WR_ATOMIC_FIELDS(X)                                                                                  \
     X(compare_add, UINT64_MAX, "What an atomic compares with, or adds.")                                               \

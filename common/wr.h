@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Queue pair numbers and packet sequence numbers have 24 bits. */
+#define WR_QPN_MOST 0xffffff
+#define WR_PSN_MOST 0xffffff
+
 /* Every field that a send request may have; ibv_send_wr overlays some of them in unions. */
 struct wr_send {
     uint64_t wr_id;

@@ -12,9 +12,6 @@
 #include "makers.h"
 #include "verbs.h"
 
-#define PSN_MOST 0xffffff
-#define QPN_MOST 0xffffff
-
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static const struct core_params create_qp_params = {"PD.create_qp", 1, 1, {CORE_NAME_init_attr}};
@@ -44,19 +41,6 @@ PyObject *ibverbs_pd_create_qp(PyObject *op, PyObject *const *args, Py_ssize_t n
 }
 
 /* ---- the states, one by one ---------------------------------------------------------------------------------------- */
-
-/* An optional integer argument. */
-static int read_u8(struct core_state *state, PyObject *value, const char *name, uint8_t most, uint8_t *ret)
-{
-    uint64_t number;
-
-    if (!value)
-        return 0;
-    if (core_integer(state, value, name, 0, most, &number) < 0)
-        return -1;
-    *ret = (uint8_t)number;
-    return 0;
-}
 
 static const struct core_params to_init_params = {
     "QP.to_init", 4, 1, {CORE_NAME_port, CORE_NAME_access, CORE_NAME_pkey_index, CORE_NAME_qkey}};
@@ -96,8 +80,8 @@ static int read_remote(struct core_state *state, PyObject *remote, struct ibv_qp
         if (!values[i])
             goto done;
     }
-    if (core_integer(state, values[QP_NUM], "remote.qp_num", 0, QPN_MOST, &qp_num) < 0 ||
-        core_integer(state, values[PSN], "remote.psn", 0, PSN_MOST, &psn) < 0 ||
+    if (core_integer(state, values[QP_NUM], "remote.qp_num", 0, WR_QPN_MOST, &qp_num) < 0 ||
+        core_integer(state, values[PSN], "remote.psn", 0, WR_PSN_MOST, &psn) < 0 ||
         core_u16(state, values[LID], "remote.lid", &attr->ah_attr.dlid) < 0 ||
         core_gid_bytes(state, values[GID], "remote.gid", attr->ah_attr.grh.dgid.raw) < 0)
         goto done;
@@ -154,11 +138,11 @@ static PyObject *qp_to_rtr(PyObject *op, PyObject *const *args, Py_ssize_t nargs
 
     if (core_parse(state, &to_rtr_params, args, nargs, kwnames, values) < 0 ||
         core_u8(state, values[1], "sgid_index", &attr.ah_attr.grh.sgid_index) < 0 ||
-        read_u8(state, values[3], "hop_limit", UINT8_MAX, &attr.ah_attr.grh.hop_limit) < 0 ||
-        read_u8(state, values[4], "min_rnr_timer", 31, &attr.min_rnr_timer) < 0 ||
-        read_u8(state, values[5], "max_dest_rd_atomic", UINT8_MAX, &attr.max_dest_rd_atomic) < 0 ||
-        read_u8(state, values[6], "sl", 15, &attr.ah_attr.sl) < 0 ||
-        read_u8(state, values[7], "traffic_class", UINT8_MAX, &attr.ah_attr.grh.traffic_class) < 0)
+        (values[3] && core_u8(state, values[3], "hop_limit", &attr.ah_attr.grh.hop_limit) < 0) ||
+        (values[4] && core_u8_most(state, values[4], "min_rnr_timer", 31, &attr.min_rnr_timer) < 0) ||
+        (values[5] && core_u8(state, values[5], "max_dest_rd_atomic", &attr.max_dest_rd_atomic) < 0) ||
+        (values[6] && core_u8_most(state, values[6], "sl", 15, &attr.ah_attr.sl) < 0) ||
+        (values[7] && core_u8(state, values[7], "traffic_class", &attr.ah_attr.grh.traffic_class) < 0))
         return NULL;
     if (values[8] && values[8] != Py_None) {
         if ((truth = PyObject_IsTrue(values[8])) < 0)
@@ -204,11 +188,11 @@ static PyObject *qp_to_rts(PyObject *op, PyObject *const *args, Py_ssize_t nargs
     uint64_t psn;
 
     if (core_parse(state, &to_rts_params, args, nargs, kwnames, values) < 0 ||
-        core_integer(state, values[0], "psn", 0, PSN_MOST, &psn) < 0 ||
-        read_u8(state, values[1], "timeout", 31, &attr.timeout) < 0 ||
-        read_u8(state, values[2], "retry_cnt", 7, &attr.retry_cnt) < 0 ||
-        read_u8(state, values[3], "rnr_retry", 7, &attr.rnr_retry) < 0 ||
-        read_u8(state, values[4], "max_rd_atomic", UINT8_MAX, &attr.max_rd_atomic) < 0)
+        core_integer(state, values[0], "psn", 0, WR_PSN_MOST, &psn) < 0 ||
+        (values[1] && core_u8_most(state, values[1], "timeout", 31, &attr.timeout) < 0) ||
+        (values[2] && core_u8_most(state, values[2], "retry_cnt", 7, &attr.retry_cnt) < 0) ||
+        (values[3] && core_u8_most(state, values[3], "rnr_retry", 7, &attr.rnr_retry) < 0) ||
+        (values[4] && core_u8(state, values[4], "max_rd_atomic", &attr.max_rd_atomic) < 0))
         return NULL;
     attr.sq_psn = (uint32_t)psn;
     if (self->limits.qp_type != IBV_QPT_UD && self->limits.qp_type != IBV_QPT_UC)
