@@ -56,7 +56,7 @@ enum core_type {
     CORE_TYPE_RECV_WR,
     CORE_TYPE_SEND_WR,
     CORE_TYPE_SGE,
-    CORE_TYPE_SRQ,
+    CORE_TYPE_SRQ, /* the class is one module's; QPs and events here know its objects */
     CORE_TYPE_UNSUPPORTED_ERROR,
     CORE_TYPE_VERBS_ERROR,
     CORE_TYPE_WC,

@@ -3,7 +3,7 @@
  * libibverbs as this core calls it: a table of what the library exports, and our own versions of those inlines of
  * verbs.h that call an exported function and would leave an undefined symbol behind. Knows no Python.
  *
- * The table is written once, when a first module is imported, and never freed. Functions here return 0 or a positive
+ * The table is written once, when the module that it is linked into is first imported, and never freed. Functions here return 0 or a positive
  * errno, or NULL with errno set, whichever their verb returns.
  */
 #ifndef CORE_VERBS_H
@@ -25,7 +25,7 @@ struct verbs {
 extern struct verbs verbs;
 
 /*
- * Opens libibverbs.so.1 and fills the table, once a process. Returns 0, or -1 with the reason, in words for a
+ * Opens libibverbs.so.1 and fills the table, once. Returns 0, or -1 with the reason, in words for a
  * person. Callers hold the GIL or are alone.
  */
 int verbs_load(char *reason, size_t reason_size);
