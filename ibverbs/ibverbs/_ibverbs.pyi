@@ -612,7 +612,10 @@ class AHAttr:
 
     @property
     def dgid(self) -> Gid | None:
-        """The peer's GID, which a global route needs; a Gid or anything bytes-like of 16 bytes can be set."""
+        """The peer's GID, which a global route needs; a Gid or anything bytes-like of 16 bytes can be set.
+
+        The structure has no other sign of its absence than zeros: the GID ``::``, no destination, reads as None.
+        """
     @dgid.setter
     def dgid(self, value: _GidLike | None) -> None: ...
     sgid_index: int
