@@ -21,7 +21,7 @@ void efa_complete(struct region *r, uint32_t index, struct efa_cqe *e, enum efa_
     uint32_t sub = queue == EFA_SEND_QUEUE ? EFA_SEND_SUB_CQ : EFA_RECV_SUB_CQ, p;
     struct cq *cq = &r->cq[index];
     struct efa_cq *own;
-    bool fire;
+    bool fire, tell;
 
     lock_take(&cq->lock);
     if (!cq->used) {
@@ -31,6 +31,12 @@ void efa_complete(struct region *r, uint32_t index, struct efa_cqe *e, enum efa_
     own = efa_cq_of(r, cq);
     p = own->produced[sub];
     e->flags = (uint8_t)(flags | (uint32_t)queue << EFA_CQE_QUEUE_SHIFT | (opcode & 7) << EFA_CQE_OPCODE_SHIFT);
+    if (efa_overruns(r, cq, e, &tell)) {
+        lock_give(&cq->lock);
+        if (tell)
+            event_async(r, cq->context, OBJ_CQ << 24 | index, cq->user, ASYNC_CQ_ERR, &cq->async_events);
+        return;
+    }
     if (!(p & own->entries))
         e->flags |= EFA_CQE_PHASE; /* 1 in the first lap, then in turn */
     store((uint8_t *)region_at(r, cq->queue.offset, cq->queue.size) +

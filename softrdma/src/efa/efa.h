@@ -46,6 +46,8 @@ struct efa_pending {
     uint64_t due;   /* now_ns */
     uint64_t since; /* of the first try */
     uint32_t tries;
+    uint32_t fault_state;  /* faults.c */
+    uint32_t fault_answer; /* what the target said, plus 1, if that was lost on the way */
     uint32_t pad;
     struct efa_tx_wqe wqe;
 };
@@ -71,6 +73,8 @@ struct efa_request {
     struct region *r;
     struct qp *qp;
     const struct efa_tx_wqe *wqe;
+    struct efa_pending *pending; /* what wqe is a part of */
+    bool lose_answer;            /* by somebody's demand */
     uint32_t opcode;
     uint64_t length;
     uint8_t sgid[16]; /* from whom */
@@ -81,6 +85,7 @@ struct efa_request {
 /* Beside a status: the request has to wait. */
 #define EFA_WAIT_RNR 100    /* no receive */
 #define EFA_WAIT_ANSWER 101 /* nobody answers */
+#define EFA_WAIT_LATE 102   /* on its way until efa_pending.due, by somebody's demand */
 
 extern const struct device_model efa_model;
 
@@ -123,6 +128,18 @@ void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value);
 void efa_run(struct region *r, struct qp *qp);
 /* Completes everything in the send queue as flushed; the caller holds sq_lock. */
 void efa_flush_sends(struct region *r, struct qp *qp);
+
+/* One try: an efa_status, or EFA_WAIT_*; the caller holds sq_lock. */
+int efa_execute(struct region *r, struct qp *qp, struct efa_pending *p, bool *ret_lose_answer);
+
+/* faults.c: efa_execute while there are rules, or while one's effect lasts. */
+int efa_execute_faulty(struct region *r, struct qp *qp, struct efa_pending *p);
+/* A message reaches its target: EFA_OK, or what becomes of it instead. */
+int efa_arrives(struct region *r, struct qp *peer, struct efa_pending *p, bool *ret_lose);
+/* With what a receive ends that would be good. */
+int efa_receive_status(struct region *r, const struct qp *qp);
+/* Is a completion lost because somebody wants the queue to overrun? Under cq.lock; *ret_tell: raise CQ_ERR after it. */
+bool efa_overruns(struct region *r, struct cq *cq, const struct efa_cqe *e, bool *ret_tell);
 
 /* responder.c: the caller holds rq_lock of the target, r->qp[index], and has found it willing. An efa_status, or
  * EFA_WAIT_*. */

@@ -4,6 +4,7 @@
  * is believed. */
 #include "../config.h"
 #include "../fabric/peer.h"
+#include "../fault/fault.h"
 #include "../lock.h"
 #include "../nic.h"
 #include "../object.h"
@@ -146,7 +147,7 @@ static int deliver(struct efa_request *q, int device, const uint8_t *dgid)
 {
     uint32_t index;
     struct region *r = find_target(q->qp, device, q->wqe->meta.dest_qp_num, &index);
-    int status = EFA_REMOTE_BAD_QPN;
+    int instead, status = EFA_REMOTE_BAD_QPN;
     struct qp *peer;
 
     if (!r)
@@ -155,6 +156,9 @@ static int deliver(struct efa_request *q, int device, const uint8_t *dgid)
     lock_take(&peer->rq_lock);
     if (!nic_carries(r, peer->device, dgid))
         status = EFA_WAIT_ANSWER;
+    else if ((fault_armed(r, FAULT_AT_ARRIVAL) || q->pending->fault_state) &&
+             (instead = efa_arrives(r, peer, q->pending, &q->lose_answer)) != EFA_OK)
+        status = instead;
     else if (listens(peer) && peer->attr.qkey == q->wqe->meta.qkey)
         status = efa_respond(r, index, q);
     lock_give(&peer->rq_lock);
@@ -167,10 +171,11 @@ static bool is_on_fabric(int device)
     return device >= 0 && device_at(device)->model == &efa_model;
 }
 
-static int execute(struct region *r, struct qp *qp, const struct efa_tx_wqe *w)
+int efa_execute(struct region *r, struct qp *qp, struct efa_pending *p, bool *ret_lose_answer)
 {
     const struct efa_make *m = efa_make_of(device_at((int)qp->device));
-    struct efa_request q = {.r = r, .qp = qp, .wqe = w, .opcode = w->meta.ctrl1 & EFA_TX_OPCODE};
+    const struct efa_tx_wqe *w = &p->wqe;
+    struct efa_request q = {.r = r, .qp = qp, .wqe = w, .pending = p, .opcode = w->meta.ctrl1 & EFA_TX_OPCODE};
     uint8_t gid[16];
     int device, status;
 
@@ -184,9 +189,10 @@ static int execute(struct region *r, struct qp *qp, const struct efa_tx_wqe *w)
         return status;
     device = nic_by_gid(r, gid);
     status = is_on_fabric(device) && nic_carries(r, qp->device, q.sgid) ? deliver(&q, device, gid) : EFA_WAIT_ANSWER;
+    *ret_lose_answer = q.lose_answer;
     if (status != EFA_WAIT_ANSWER && device >= 0)
         efa_qp_of(r, qp)->met |= UINT64_C(1) << device;
-    if (!is_srd(qp) && status != EFA_INVALID_LKEY)
+    if (!is_srd(qp) && status != EFA_INVALID_LKEY && status != EFA_WAIT_LATE)
         return EFA_OK; /* a datagram has left; what became of it nobody tells */
     return status;
 }
@@ -218,8 +224,15 @@ static int wait_or_fail(struct region *r, struct qp *qp, struct efa_pending *p, 
 /* One try; true if it is over. */
 static bool try(struct region *r, struct qp *qp, struct efa_pending *p)
 {
-    int status = execute(r, qp, &p->wqe);
+    bool lose;
+    int status;
 
+    if (fault_armed(r, FAULT_AT_REQUEST | FAULT_AT_MESSAGE) || p->fault_state)
+        status = efa_execute_faulty(r, qp, p);
+    else
+        status = efa_execute(r, qp, p, &lose);
+    if (status == EFA_WAIT_LATE)
+        return false;
     if (status == EFA_WAIT_RNR || status == EFA_WAIT_ANSWER)
         status = wait_or_fail(r, qp, p, status);
     if (status == EFA_WAIT_RNR || status == EFA_WAIT_ANSWER)

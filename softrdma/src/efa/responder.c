@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The receiving half: what a request may do to this queue pair and its memory. Everything runs under the queue pair's
  * rq_lock. */
+#include "../fault/fault.h"
 #include "../object.h"
 #include "efa.h"
 
@@ -144,6 +145,12 @@ static int respond_send(struct region *r, struct qp *qp, struct efa_request *q)
         return EFA_WAIT_ANSWER;
     if (copied == COPY_TARGET_FAULT)
         return fail_receive(r, qp, q, &rx, EFA_INVALID_LKEY, EFA_REMOTE_BAD_STATUS);
+    if (fault_armed(r, FAULT_AT_REQUEST)) {
+        int instead = efa_receive_status(r, qp);
+
+        if (instead != EFA_OK)
+            return fail_receive(r, qp, q, &rx, instead, EFA_REMOTE_BAD_STATUS);
+    }
     take(r, qp, &rx);
     report(r, qp, q, &rx, EFA_OK);
     return EFA_OK;
