@@ -17,6 +17,7 @@ from typing import Any
 
 import packages
 import pytest
+from efa_endpoints import new_endpoint
 from endpoints import RC, UC, UD, Endpoint, Make, Pair, connect
 from place import Node, Place
 
@@ -114,8 +115,9 @@ def make(ib: Any, node: Node) -> Iterator[Make]:
     """Makes endpoints, on the first device unless told otherwise, and closes them at the end of the test."""
     with contextlib.ExitStack() as undo:
 
-        def build(qp_type: int = RC, on: Node = node, **options: Any) -> Endpoint:
-            return undo.enter_context(Endpoint(ib, on, qp_type, **options))
+
+        def build(qp_type: int | None = None, on: Node = node, **options: Any) -> Endpoint:
+            return undo.enter_context(new_endpoint(ib, on, qp_type, **options))
 
         yield build
 
@@ -156,6 +158,27 @@ def uc_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
 @pytest.fixture
 def ud_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
     return _pair_of(UD, make, nodes)
+
+
+@pytest.fixture
+def pair(make: Make) -> tuple[Endpoint, Endpoint]:
+    """Two endpoints on one device that deliver to each other reliably, with nothing special about them."""
+    a, b = make(), make()
+    connect(a, b)
+    return a, b
+
+
+@pytest.fixture
+def far_pair(make: Make, nodes: tuple[Node, Node]) -> Pair:
+    """Makes two such endpoints, on one device and across two."""
+
+    def build(connected: bool = True, options: Any = None, **endpoint: Any) -> tuple[Endpoint, Endpoint]:
+        a, b = (make(on=n, **endpoint) for n in nodes)
+        if connected:
+            connect(a, b, **(options or {}))
+        return a, b
+
+    return build
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ import time
 from types import TracebackType
 from typing import Any, Callable
 
+from packages import RC as RC  # noqa: PLC0414 (tests find the types of queue pairs here)
+from packages import UC as UC  # noqa: PLC0414
+from packages import UD as UD  # noqa: PLC0414
 from place import Node, seconds
 
-RC, UC, UD = 2, 3, 4
 QKEY = 0x11223344
 SIGNALED = 2
 INLINE = 8
@@ -103,7 +105,7 @@ def expect_none(cq: Any, wait: float = 0.05) -> None:
 
 def all_access(ib: Any) -> Any:
     f = ib.AccessFlags
-    return f.LOCAL_WRITE | f.REMOTE_WRITE | f.REMOTE_READ | f.REMOTE_ATOMIC
+    return f.LOCAL_WRITE | f.REMOTE_WRITE | f.REMOTE_READ | getattr(f, "REMOTE_ATOMIC", 0)
 
 
 class Endpoint:
@@ -126,35 +128,48 @@ class Endpoint:
         sq_sig_all: bool = False,
         mr_access: int | None = None,
         kind: str = "mmap",
+        extended: dict[str, Any] | None = None,
+        **more: Any,
     ) -> None:
-        self.ib, self.node, self.qp_type = ib, node, qp_type
+        """`extended` and `more` are for EFA: arguments of create_cq_ex, and of QPInitAttr."""
+        self.ib, self.node, self.qp_type, self.extended = ib, node, qp_type, extended
         self._made = contextlib.ExitStack()
         with self._made as undo:
             self.ctx = undo.enter_context(node.open())
             self.pd = undo.enter_context(self.ctx.alloc_pd())
             self.buf = Buffer(size, kind)
-            access = all_access(ib) if mr_access is None else mr_access
+            access = self._access() if mr_access is None else mr_access
             self.mr = undo.enter_context(self.pd.reg_mr(self.buf.addr, size, access))
             self.channel: Any = undo.enter_context(self.ctx.create_comp_channel()) if with_channel else None
-            self.send_cq = undo.enter_context(self.ctx.create_cq(cqe, self.channel))
-            self.recv_cq = undo.enter_context(self.ctx.create_cq(cqe, self.channel))
+            self.send_cq = undo.enter_context(self._make_cq(cqe))
+            self.recv_cq = undo.enter_context(self._make_cq(cqe))
             self.srq: Any = None
             if with_srq:
                 self.srq = undo.enter_context(self.pd.create_srq(max_wr=srq_depth, max_sge=sges))
-            self.init_attr = ib.QPInitAttr(
-                self.send_cq,
-                self.recv_cq,
-                qp_type=qp_type,
-                max_send_wr=depth,
-                max_recv_wr=depth,
-                max_send_sge=sges,
-                max_recv_sge=sges,
-                max_inline_data=inline,
-                srq=self.srq,
-                sq_sig_all=sq_sig_all,
-            )
+            self.init_attr = self._init_attr(depth, sges, inline, sq_sig_all, **more)
             self.qp = undo.enter_context(self.pd.create_qp(self.init_attr))
             self._made = undo.pop_all()
+
+    def _access(self) -> Any:
+        return all_access(self.ib)
+
+    def _make_cq(self, cqe: int) -> Any:
+        return self.ctx.create_cq(cqe, self.channel)
+
+    def _init_attr(self, depth: int, sges: int, inline: int, sq_sig_all: bool, **more: Any) -> Any:
+        return self.ib.QPInitAttr(
+            self.send_cq,
+            self.recv_cq,
+            qp_type=self.qp_type,
+            max_send_wr=depth,
+            max_recv_wr=depth,
+            max_send_sge=sges,
+            max_recv_sge=sges,
+            max_inline_data=inline,
+            srq=self.srq,
+            sq_sig_all=sq_sig_all,
+            **more,
+        )
 
     def __enter__(self) -> Endpoint:
         return self

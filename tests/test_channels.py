@@ -68,6 +68,7 @@ class TestEvents:
         b.recv_cq.ack_events(1)
         assert len(b.received()) == 1
 
+    @pytest.mark.needs("writes")
     def test_the_event_names_the_queue_it_is_about(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.send_cq.req_notify()
@@ -98,6 +99,7 @@ class TestEvents:
             assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
         b.recv_cq.ack_events(3)
 
+    @pytest.mark.only("ibverbs")
     def test_solicited_only_ignores_a_plain_send(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify(solicited_only=True)
@@ -106,6 +108,7 @@ class TestEvents:
         a.do(a.send_wr(send_flags=2 | SOLICITED))
         assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
 
+    @pytest.mark.only("ibverbs")
     def test_a_solicited_only_request_never_weakens_one_for_all(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify()
@@ -113,6 +116,7 @@ class TestEvents:
         a.do(a.send_wr())
         assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
 
+    @pytest.mark.needs("writes")
     def test_two_queues_on_one_channel_give_an_event_each(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.send_cq.req_notify()
@@ -173,6 +177,7 @@ class TestAcknowledging:
         assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
         Waiter(b.close).finish()
 
+    @pytest.mark.only("ibverbs")
     def test_an_unread_event_of_a_closed_queue_is_gone(self, ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
         _, b = pair
         port, index = b.node.port, b.node.gid_index

@@ -83,12 +83,12 @@ def test_close_is_refused_while_a_queue_pair_uses_it(ib: Any, make: Make) -> Non
     assert "1 QP" in str(caught.value)
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.needs("writes")
 class TestPolling:
     @pytest.fixture
-    def done(self, rc: tuple[Endpoint, Endpoint]) -> Any:
+    def done(self, pair: tuple[Endpoint, Endpoint]) -> Any:
         """A send queue's CQ with eight completions in it."""
-        a, b = rc
+        a, b = pair
         b.post_recv()
         a.qp.post_send([a.write_wr(b, wr_id=i) for i in range(7)])
         a.qp.post_send(a.send_wr(wr_id=7))
@@ -111,7 +111,8 @@ class TestPolling:
         assert all(type(wc) is ib.WC and wc.is_success for wc in found)
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.only("ibverbs")
+@pytest.mark.needs("rc")
 def test_one_queue_serves_both_directions(ib: Any, make: Make) -> None:
     end = make()
     with end.pd.create_qp(ib.QPInitAttr(end.send_cq, end.send_cq, sq_sig_all=True)) as qp:
@@ -123,7 +124,8 @@ def test_one_queue_serves_both_directions(ib: Any, make: Make) -> None:
         assert {wc.wr_id: wc.opcode for wc in got} == {1: ib.WCOpcode.SEND, 2: ib.WCOpcode.RECV}
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.only("ibverbs")
+@pytest.mark.needs("rc")
 def test_overrun_of_a_send_queue_is_an_event_that_names_the_queue(ib: Any, make: Make) -> None:
     a, b = make(cqe=1, depth=16), make()
     connect(a, b)
@@ -137,7 +139,8 @@ def test_overrun_of_a_send_queue_is_an_event_that_names_the_queue(ib: Any, make:
     assert [wc.wr_id for wc in a.send_cq.poll(room)] == list(range(room))
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.only("ibverbs")
+@pytest.mark.needs("rc")
 def test_overrun_of_a_receive_queue_kills_the_queue_pair(ib: Any, make: Make) -> None:
     a, b = make(), make(cqe=1, depth=16)
     connect(a, b, retry_cnt=1, timeout=10)
@@ -156,9 +159,9 @@ def test_overrun_of_a_receive_queue_kills_the_queue_pair(ib: Any, make: Make) ->
     assert b.qp.state == ib.QPState.ERR
 
 
-@pytest.mark.needs("pair")
-def test_nothing_is_left_after_what_was_polled(rc: tuple[Endpoint, Endpoint]) -> None:
-    a, b = rc
+@pytest.mark.needs("writes")
+def test_nothing_is_left_after_what_was_polled(pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
     a.do(a.write_wr(b))
     expect_none(a.send_cq)
     expect_none(b.recv_cq)

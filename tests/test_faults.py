@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
-from packages import error_of, open_device
+from packages import devices_of, error_of, is_efa, open_device, some_ah
 from stub_control import NO_ERRNO, Stub
 
 pytestmark = pytest.mark.needs("stub")
@@ -21,6 +21,9 @@ pytestmark = pytest.mark.needs("stub")
 
 def build(ib: Any, stub: Stub, undo: contextlib.ExitStack) -> None:
     """Makes and uses one of everything."""
+    if is_efa(ib):
+        build_efa(ib, stub, undo)
+        return
     keep = undo.enter_context
     devices = ib.get_device_list()
     ctx = keep(devices[0].open())
@@ -61,6 +64,44 @@ def build(ib: Any, stub: Stub, undo: contextlib.ExitStack) -> None:
     ctx.ack_async_event(ctx.get_async_event(timeout=5))
 
 
+def build_efa(ib: Any, stub: Stub, undo: contextlib.ExitStack) -> None:
+    keep = undo.enter_context
+    ctx = keep(ib.get_efa_device_list()[0].open())
+    ctx.query_device()
+    ctx.query_efa_device()
+    ctx.query_port()
+    pd = keep(ctx.alloc_pd())
+    buffer = bytearray(4096)
+    mr = keep(ib.reg_tensor(pd, buffer, ib.AccessFlags.LOCAL_WRITE | ib.AccessFlags.REMOTE_WRITE))
+    keep(pd.reg_dmabuf_mr(0, 4096, 0x1000, 3, ib.AccessFlags.LOCAL_WRITE))
+    mr.query_efa()
+    channel = keep(ctx.create_comp_channel())
+    cq = keep(ctx.create_cq(64, channel))
+    cq_ex = keep(ctx.create_cq_ex(64, channel, sgid=True, unsolicited=True))
+    srd = keep(pd.create_qp(ib.QPInitAttr(cq_ex, cq_ex)))
+    ud = keep(pd.create_qp(ib.QPInitAttr(cq, cq, qp_type=ib.QPType.UD)))
+    for qp in (srd, ud):
+        qp.prepare(qkey=1)
+        qp.query()
+        assert qp.state == ib.QPState.RTS
+    srd.query_wqs()
+    cq_ex.query_efa()
+    peer = keep(ib.local_endpoint_info(srd, 1).peer(pd))
+    signaled = ib.SendFlags.SIGNALED
+    for queue in (cq, cq_ex):
+        queue.req_notify()
+    srd.post_send(ib.write_wrs(mr, peer, 0x1000, 5, chunk=1024))
+    srd.post_recv([ib.RecvWR(2, [mr.sge(8)])] * 3)
+    ud.post_send(ib.SendWR(3, [mr.sge(8)], ib.WROpcode.SEND, signaled, dest=peer))
+    for _ in range(2):
+        channel.get_cq_event(timeout=5).ack_events()
+    for queue in (cq, cq_ex):
+        while queue.poll(16):
+            pass
+    stub.raise_event(ctx, 1, srd)
+    ctx.ack_async_event(ctx.get_async_event(timeout=5))
+
+
 def attempt(ib: Any, stub: Stub, seen: set[Any]) -> None:
     with contextlib.ExitStack() as undo:
         try:
@@ -94,10 +135,13 @@ def test_every_call_of_a_construction_may_fail_and_nothing_is_left(ib: Any, stub
     stub.fail_any(0)
     assert failures >= 25
     operations = {operation for operation, _ in seen}
-    for (
-        verb
-    ) in "get_device_list open_device query_port alloc_pd create_cq create_qp modify_qp post_send poll_cq".split():
+    verbs = "get_device_list open_device query_port alloc_pd create_cq create_qp modify_qp poll_cq".split()
+    verbs += ["create_ah", "reg_mr"] if is_efa(ib) else ["post_send"]
+    for verb in verbs:
         assert any(o.startswith(f"ibv_{verb}") for o in operations), verb
+    if is_efa(ib):
+        for verb in ("efadv_query_device", "efadv_create_qp_ex", "efadv_create_cq", "ibv_start_poll"):
+            assert verb in operations, verb
 
 
 def test_every_destroy_may_fail_too_and_the_next_one_frees(ib: Any, stub: Stub) -> None:
@@ -126,6 +170,10 @@ def test_descriptors_do_not_leak_where_making_fails(ib: Any, stub: Stub, make: s
         "ctx": "open_device", "pd": "alloc_pd", "cq": "create_cq", "channel": "create_comp_channel",
         "srq": "create_srq", "qp": "create_qp", "mr": "reg_mr_iova2", "ah": "create_ah",
     }  # fmt: skip
+    if is_efa(ib):
+        if make == "srq":
+            pytest.skip("needs a package with shared receive queues")
+        verbs["qp"] = "efadv_create_qp_ex"
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(50):
         stub.fail(verbs[make])
@@ -156,7 +204,7 @@ def descriptors_left(count: int) -> Iterator[None]:
 
 def test_no_descriptors_left_is_an_error_and_no_leak(ib: Any, stub: Stub) -> None:
     """The library's descriptor and the one that wakes waiters fail in turn; the other is closed again."""
-    devices = ib.get_device_list()
+    devices = devices_of(ib)
     with devices[0].open() as ctx:
         for make, needs in ((ctx.create_comp_channel, 2), (devices[0].open, 3)):
             before = len(os.listdir("/proc/self/fd")), stub.live_objects()
@@ -192,18 +240,20 @@ def every_allocation(act: Callable[[], Any], most: int) -> int:
 
 def test_every_allocation_of_the_data_path_may_fail(ib: Any, stub: Stub) -> None:
     with open_device(ib) as ctx, ctx.alloc_pd() as pd, ctx.create_cq(512) as cq:
-        with pd.create_qp(ib.QPInitAttr(cq, cq, max_send_sge=4)) as qp, pd.reg_mr(0x1000, 64, 1) as mr:
+        attr = ib.QPInitAttr(cq, cq, max_send_sge=4)
+        with pd.create_qp(attr) as qp, pd.reg_mr(0x1000, 64, 1) as mr, some_ah(ib, pd) as ah:
             stub.set_lenient()
             qp.modify(1, qp_state=3)
             stub.set_lenient(False)
-            w = ib.SendWR(1, [mr.sge()], 2, 2)
+            to = {"ah": ah} if is_efa(ib) else {}
+            w = ib.SendWR(1, [mr.sge()], 2, 2, **to)
             many, pair = [w] * 100, (w, w)
             acts: list[Callable[[], Any]] = [
                 lambda: qp.post_send(w),
                 lambda: qp.post_send(many),
                 lambda: qp.post_send(iter(pair)),
                 lambda: cq.poll(300),
-                lambda: ib.SendWR(1, [mr.sge(1), ib.SGE(mr, 2)], 2, 2),
+                lambda: ib.SendWR(1, [mr.sge(1), ib.SGE(mr, 2)], 2, 2, **to),
                 lambda: mr.sge(1),
             ]
             for act in acts:
@@ -220,7 +270,13 @@ def test_every_allocation_of_a_construction_may_fail(ib: Any, stub: Stub) -> Non
                     with pd.create_qp(ib.QPInitAttr(cq, cq, srq=srq)), pd.create_ah(ib.AHAttr(dgid=bytes(15) + b"\1")):
                         pass
 
-    failures = every_allocation(act, 150)
+    def act_efa() -> None:
+        with open_device(ib) as ctx:
+            with ctx.alloc_pd() as pd, ctx.create_comp_channel() as channel, ctx.create_cq_ex(4, channel) as cq:
+                with pd.reg_mr(0x1000, 64, 1), pd.create_ah(bytes(15) + b"\1"), pd.create_qp(ib.QPInitAttr(cq, cq)):
+                    pass
+
+    failures = every_allocation(act_efa if is_efa(ib) else act, 150)
     gc.collect()
     assert failures > 20
     assert stub.live_objects() == {}

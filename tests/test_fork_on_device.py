@@ -9,11 +9,12 @@ import traceback
 from typing import Any, Callable
 
 import pytest
+from efa_endpoints import new_endpoint
 from endpoints import Endpoint, Make, connect
 from packages import error_of
 from place import seconds
 
-pytestmark = pytest.mark.needs("pair")
+pytestmark = pytest.mark.needs("writes")
 
 
 def in_child(body: Callable[[], None]) -> None:
@@ -43,8 +44,8 @@ def moves(a: Endpoint, b: Endpoint, word: bytes) -> None:
     assert b.buf[100 : 100 + len(word)] == word
 
 
-def test_objects_made_before_it_raise_in_the_child(ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:
-    a, b = rc
+def test_objects_made_before_it_raise_in_the_child(ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
 
     def child() -> None:
         calls = (
@@ -93,7 +94,7 @@ def test_a_child_makes_its_own(ib: Any, make: Make, node: Any) -> None:
     connect(a, b)
 
     def child() -> None:
-        with Endpoint(ib, node) as one, Endpoint(ib, node) as other:
+        with new_endpoint(ib, node) as one, new_endpoint(ib, node) as other:
             connect(one, other)
             moves(one, other, b"child")
 

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 from packages import error_of
 from stub_control import NO_ERRNO
-from stub_fixtures import RC, Rig
+from stub_fixtures import RC, UD, Rig
 
 pytestmark = pytest.mark.needs("stub")
 
@@ -78,12 +78,24 @@ MAKERS: dict[str, Callable[[Rig], Any]] = {
     "create_cq": lambda r: r.ctx.create_cq(4),
     "create_srq": lambda r: r.pd.create_srq(),
     "create_qp": lambda r: r.make_qp(RC, 0),
-    "create_ah": lambda r: r.pd.create_ah(r.ib.AHAttr(dgid=bytes(15) + b"\1")),
+    "create_ah": lambda r: r.make_ah(),
+    "efadv_create_qp_ex": lambda r: r.make_qp(None, 0),
+    "create_qp_ex": lambda r: r.make_qp(UD, 0),
+    "efadv_create_cq": lambda r: r.ctx.create_cq_ex(4),
 }
+#: Those of one package alone.
+ELSEWHERE = {"efadv_create_qp_ex": False, "create_qp_ex": False, "efadv_create_cq": False,
+             "create_srq": True, "create_qp": True}  # fmt: skip
+
+
+def skip_elsewhere(rig: Rig, verb: str) -> None:
+    if ELSEWHERE.get(verb, not rig.efa) == rig.efa:
+        pytest.skip("needs the package that calls it")
 
 
 @pytest.mark.parametrize("verb", MAKERS)
 def test_null_without_an_errno_is_still_an_error(rig: Rig, verb: str) -> None:
+    skip_elsewhere(rig, verb)
     before = rig.stub.live_objects()
     rig.stub.fail(verb, NO_ERRNO)
     with pytest.raises(rig.Error) as caught:
@@ -95,13 +107,14 @@ def test_null_without_an_errno_is_still_an_error(rig: Rig, verb: str) -> None:
 @pytest.mark.parametrize("verb", MAKERS)
 @pytest.mark.parametrize("err", [errno.ENOMEM, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, 524, 100000])
 def test_an_error_of_making_names_the_verb_and_leaves_nothing(rig: Rig, verb: str, err: int) -> None:
+    skip_elsewhere(rig, verb)
     before = rig.stub.live_objects()
     rig.stub.fail(verb, err)
     with pytest.raises(rig.Error) as caught:
         MAKERS[verb](rig)
     error = caught.value
     assert error.errno == err
-    operation = "ibv_reg_mr" if verb == "reg_mr_iova2" else f"ibv_{verb}"
+    operation = "ibv_reg_mr" if verb == "reg_mr_iova2" else verb if verb.startswith("efadv_") else f"ibv_{verb}"
     assert error.operation.startswith(operation)
     assert operation in str(error)
     assert rig.stub.live_objects() == before
@@ -112,18 +125,28 @@ QUERIES: dict[str, Callable[[Rig, Any, Any], Any]] = {
     "query_device": lambda r, qp, srq: r.ctx.query_device(),
     "query_port": lambda r, qp, srq: r.ctx.query_port(1),
     "query_gid": lambda r, qp, srq: r.ctx.query_gid(1, 0),
-    "modify_qp": lambda r, qp, srq: qp.to_init(1),
+    "modify_qp": lambda r, qp, srq: qp.to_init(qkey=1) if r.efa else qp.to_init(1),
     "query_qp": lambda r, qp, srq: qp.query(),
     "modify_srq": lambda r, qp, srq: srq.modify(srq_limit=1),
     "query_srq": lambda r, qp, srq: srq.query(),
-    "req_notify_cq": lambda r, qp, srq: r.cq.req_notify(),
+    "req_notify_cq": lambda r, qp, srq: cq_with_channel(r).req_notify(),
 }
+
+
+def cq_with_channel(rig: Rig) -> Any:
+    return rig.keep(rig.ctx.create_cq(4, rig.keep(rig.ctx.create_comp_channel())))
+
+
+def shared_queue(rig: Rig) -> Any:
+    return None if rig.efa else rig.keep(rig.pd.create_srq())
 
 
 @pytest.mark.parametrize("verb", QUERIES)
 @pytest.mark.parametrize("err", [errno.EIO, errno.ENODEV])
 def test_an_error_of_asking_names_the_verb(rig: Rig, verb: str, err: int) -> None:
-    qp, srq = rig.qp(state=0), rig.keep(rig.pd.create_srq())
+    if rig.efa and "srq" in verb:
+        pytest.skip("needs a package with shared receive queues")
+    qp, srq = rig.qp(state=0), shared_queue(rig)
     rig.stub.fail(verb, err)
     if verb == "query_device":
         rig.stub.fail("query_device_ex", err)
@@ -137,7 +160,9 @@ def test_an_error_of_asking_names_the_verb(rig: Rig, verb: str, err: int) -> Non
 
 @pytest.mark.parametrize("verb", ["modify_qp", "query_qp", "modify_srq", "query_srq", "req_notify_cq"])
 def test_minus_one_with_errno_is_understood_everywhere(rig: Rig, verb: str) -> None:
-    qp, srq = rig.qp(state=0), rig.keep(rig.pd.create_srq())
+    if rig.efa and "srq" in verb:
+        pytest.skip("needs a package with shared receive queues")
+    qp, srq = rig.qp(state=0), shared_queue(rig)
     rig.stub.fail(verb, -errno.ENODEV)
     with pytest.raises(rig.Error) as caught:
         QUERIES[verb](rig, qp, srq)
@@ -187,7 +212,9 @@ def test_async_events_that_cannot_be_read(rig: Rig, err: int) -> None:
 
 @pytest.mark.parametrize("event_type", [*range(20), 99, 2**31 - 1])
 def test_every_kind_of_async_event_says_what_it_is_about(rig: Rig, event_type: int) -> None:
-    qp, srq = rig.qp(), rig.keep(rig.pd.create_srq())
+    if rig.efa and event_type in (14, 15):
+        pytest.skip("needs a package with shared receive queues")
+    qp, srq = rig.qp(), shared_queue(rig)
     about = {0: rig.cq, **dict.fromkeys((1, 2, 3, 4, 5, 6, 7, 16), qp), 14: srq, 15: srq}.get(event_type)
     rig.stub.raise_event(rig.ctx, event_type, about, port=2)
     event = rig.ctx.get_async_event(timeout=5)
@@ -223,6 +250,7 @@ def test_a_registration_that_fails_for_locked_memory_names_limit_and_size(rig: R
     assert (str(soft) if soft != resource.RLIM_INFINITY else "unlimited") in words
 
 
+@pytest.mark.only("ibverbs")
 def test_a_queue_pair_that_is_too_large_says_what_the_device_has(rig: Rig) -> None:
     with pytest.raises(rig.Error) as caught:
         rig.make_qp(max_send_wr=20000, max_recv_sge=33)

@@ -109,6 +109,8 @@ class TestSge:
 
 @pytest.mark.parametrize("right", ["REMOTE_WRITE", "REMOTE_ATOMIC"])
 def test_a_remote_right_to_write_needs_local_write(ib: Any, pd: Any, right: str) -> None:
+    if right not in ib.AccessFlags.__members__:
+        pytest.skip("needs a package with that right")
     buf = Buffer(4096)
     with pytest.raises(error_of(ib)) as caught:
         pd.reg_mr(buf.addr, 4096, ib.AccessFlags[right])

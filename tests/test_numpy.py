@@ -11,12 +11,12 @@ import pytest
 from endpoints import Pair, all_access
 
 np = pytest.importorskip("numpy", reason="needs NumPy")
-pytestmark = pytest.mark.needs("pair")
+pytestmark = pytest.mark.needs("writes")
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64", "complex128", "int16"])
-def test_an_array_is_written_into_another(ib: Any, rc_pair: Pair, dtype: str) -> None:
-    a, b = rc_pair()
+def test_an_array_is_written_into_another(ib: Any, far_pair: Pair, dtype: str) -> None:
+    a, b = far_pair()
     source = np.arange(1000).astype(dtype).reshape(10, 100)
     target = np.zeros_like(source)
     access = all_access(ib)
@@ -29,8 +29,8 @@ def test_an_array_is_written_into_another(ib: Any, rc_pair: Pair, dtype: str) ->
     assert np.array_equal(source, target)
 
 
-def test_rows_of_an_array_are_read(ib: Any, rc_pair: Pair) -> None:
-    a, b = rc_pair()
+def test_rows_of_an_array_are_read(ib: Any, far_pair: Pair) -> None:
+    a, b = far_pair()
     source = np.arange(64, dtype="float32").reshape(8, 8)
     target = np.zeros((8, 8), dtype="float32")
     row = source.strides[0]
@@ -45,8 +45,8 @@ def test_rows_of_an_array_are_read(ib: Any, rc_pair: Pair) -> None:
     assert np.array_equal(target, source[::-1])
 
 
-def test_addresses_may_be_numpy_scalars(ib: Any, rc_pair: Pair) -> None:
-    a, b = rc_pair()
+def test_addresses_may_be_numpy_scalars(ib: Any, far_pair: Pair) -> None:
+    a, b = far_pair()
     source = np.full(16, 7, dtype="uint8")
     with a.pd.reg_mr(np.uint64(source.ctypes.data), np.int64(16), ib.AccessFlags.LOCAL_WRITE) as mine:
         wr = a.send_wr(

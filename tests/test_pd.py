@@ -55,6 +55,7 @@ def test_close_is_refused_while_a_region_is_registered(ib: Any, pd: Any) -> None
     pd.close()
 
 
+@pytest.mark.only("ibverbs")
 @pytest.mark.needs("rc", "srq", "ud")
 def test_close_is_refused_with_a_count_of_every_kind(ib: Any, ctx: Any, pd: Any, node: Node) -> None:
     with ctx.create_cq(4) as cq, pd.create_srq(), pd.create_qp(ib.QPInitAttr(cq, cq)) as qp:

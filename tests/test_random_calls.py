@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from packages import open_device
+from packages import is_efa, open_device
 from stub_control import Stub
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -86,6 +86,9 @@ class Monkey:
     def refill(self) -> None:
         """The ordinary way in, so that it does not stay outside."""
         ib, signaled = self.ib, self.ib.SendFlags.SIGNALED
+        if is_efa(ib):
+            self.refill_efa()
+            return
         ctx = open_device(ib)
         pd = ctx.alloc_pd()
         channel = ctx.create_comp_channel()
@@ -100,6 +103,25 @@ class Monkey:
         for qp in self.pool[-5:-3]:
             qp.modify(1, qp_state=3)
         self.pool += [ctx.query_device(), ctx.query_port(1), ctx.query_gid(1, 0), ib.WC(wr_id=5, status=12)]
+
+    def refill_efa(self) -> None:
+        ib, signaled = self.ib, self.ib.SendFlags.SIGNALED
+        ctx = open_device(ib)
+        pd = ctx.alloc_pd()
+        channel = ctx.create_comp_channel()
+        cq, cq_ex = ctx.create_cq(64, channel), ctx.create_cq_ex(64, channel, sgid=True, unsolicited=True)
+        attr = ib.QPInitAttr(cq_ex, cq, max_send_sge=2, max_inline_data=32)
+        ud = ib.QPInitAttr(cq, cq_ex, qp_type=ib.QPType.UD)
+        mr = pd.reg_mr(0x10000, 65536, ib.AccessFlags.LOCAL_WRITE)
+        ah = pd.create_ah(bytes(range(16)))
+        srd = pd.create_qp(attr).prepare(1)
+        info = ib.local_endpoint_info(srd, 1)
+        peer = info.peer(pd)
+        self.pool += [ctx, pd, channel, cq, cq_ex, attr, ud, mr, ah, srd, pd.create_qp(ud).prepare(1), peer, info]
+        self.pool += [ib.SendWR(1, [mr.sge(8)], 2, signaled, ah=ah), ib.SendWR(2, [mr.sge(4)], 2, 2, dest=peer)]
+        self.pool += [*ib.write_wrs(mr, peer, 0, 0, chunk=30000), ib.RecvWR(3, [mr.sge(8)]), mr.sge()]
+        self.pool += [ctx.query_device(), ctx.query_efa_device(), ctx.query_port(), ctx.query_gid()]
+        self.pool += [ib.WC(wr_id=5, status=12)]
 
     def value(self, depth: int = 0) -> Any:
         dice = self.dice

@@ -9,11 +9,12 @@ import time
 from typing import Any, Callable
 
 import pytest
+from efa_endpoints import new_endpoint
 from endpoints import Buffer, Endpoint, Make, connect
 from packages import error_of
 from place import Node, seconds
 
-pytestmark = pytest.mark.needs("pair")
+pytestmark = pytest.mark.needs("writes")
 
 
 def together(*bodies: Callable[[], Any]) -> list[Any]:
@@ -40,8 +41,8 @@ def together(*bodies: Callable[[], Any]) -> list[Any]:
     return results
 
 
-def test_two_threads_post_to_one_queue_pair(rc: tuple[Endpoint, Endpoint]) -> None:
-    a, b = rc
+def test_two_threads_post_to_one_queue_pair(pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
     rounds, each = 20, 8
 
     def poster(number: int) -> Callable[[], None]:
@@ -71,8 +72,8 @@ def test_two_threads_post_to_one_queue_pair(rc: tuple[Endpoint, Endpoint]) -> No
         assert mine == list(range(number * 1000, number * 1000 + rounds * each))
 
 
-def test_two_threads_poll_one_queue(rc: tuple[Endpoint, Endpoint]) -> None:
-    a, b = rc
+def test_two_threads_poll_one_queue(pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
     total = 400
     found: list[list[int]] = [[], []]
     lock = threading.Lock()
@@ -116,8 +117,8 @@ def test_one_request_is_posted_from_two_threads(make: Make) -> None:
     assert b.buf[512:520] == b"one-four"
 
 
-def test_registration_goes_on_beside_transfers(ib: Any, rc: tuple[Endpoint, Endpoint]) -> None:
-    a, b = rc
+def test_registration_goes_on_beside_transfers(ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
+    a, b = pair
 
     def transfer() -> None:
         for i in range(60):
@@ -137,7 +138,7 @@ def test_registration_goes_on_beside_transfers(ib: Any, rc: tuple[Endpoint, Endp
 @pytest.mark.parametrize("victim", ["qp", "send_cq"])
 def test_close_while_another_thread_works_is_ebadf_for_that_thread(ib: Any, node: Node, victim: str) -> None:
     for _ in range(10):
-        with Endpoint(ib, node) as a, Endpoint(ib, node) as b:
+        with new_endpoint(ib, node) as a, new_endpoint(ib, node) as b:
             connect(a, b)
             wr = a.write_wr(b)
 
