@@ -14,6 +14,15 @@ int core_ah_attr_check(const struct ibv_ah_attr *attr, const char *name)
     return -1;
 }
 
+PyObject *core_ah_attr_copy(struct core_state *state, const struct ibv_ah_attr *attr)
+{
+    struct core_ah_attr *self = (struct core_ah_attr *)core_record_alloc(state, CORE_TYPE_AH_ATTR);
+
+    if (self)
+        self->attr = *attr;
+    return (PyObject *)self;
+}
+
 void core_ah_attr_init(struct ibv_ah_attr *attr)
 {
     memset(attr, 0, sizeof *attr);

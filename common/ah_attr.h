@@ -45,6 +45,9 @@ struct core_ah_attr {
 /* tp_new: a record's constructor, with the defaults that are not zero. */
 PyObject *core_ah_attr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_record *record);
 
+/* An AHAttr that holds what the library gave. */
+PyObject *core_ah_attr_copy(struct core_state *state, const struct ibv_ah_attr *attr);
+
 /* Puts those defaults into an address vector. */
 void core_ah_attr_init(struct ibv_ah_attr *attr);
 

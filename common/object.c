@@ -21,6 +21,7 @@ static const char *const kind_names[CORE_KIND_COUNT] = {
     [CORE_KIND_QP] = "QP",
     [CORE_KIND_SRQ] = "SRQ",
     [CORE_KIND_AH] = "AH",
+    [CORE_KIND_CM_ID] = "CMID",
 };
 
 static const char *name_of(const struct core_object *self)
@@ -327,8 +328,12 @@ void core_object_finalize(struct core_object *self)
 
 PyObject *core_object_method_close(PyObject *op, PyObject *ignored)
 {
+    struct core_object *self = (struct core_object *)op;
+
     (void)ignored;
-    if (core_close((struct core_object *)op) < 0)
+    if (self->shared)
+        return core_raise_method(self, EBUSY, "close", "%R is shared, and closed when the last of its users goes", op);
+    if (core_close(self) < 0)
         return NULL;
     Py_RETURN_NONE;
 }

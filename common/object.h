@@ -32,6 +32,7 @@ enum core_kind_id {
     CORE_KIND_QP,
     CORE_KIND_SRQ,
     CORE_KIND_AH,
+    CORE_KIND_CM_ID,
     CORE_KIND_COUNT
 };
 
@@ -67,6 +68,7 @@ struct core_object {
     uint32_t open_in;                   /* the process generation it is open in; 0 while closing and when closed */
     uint32_t made_in;                   /* the process generation it was made in; 0 before it has a handle */
     unsigned long closer;               /* the thread that is closing it */
+    bool shared;                        /* more use it than its user can see: close() is refused, it goes with the last */
     bool left_behind;                   /* collected, but not destroyed: the library refused, and has it for good */
 };
 

@@ -80,13 +80,12 @@ int core_qp_attr_set(struct core_state *state, struct ibv_qp_attr *attr, PyObjec
 
 static int put_ah_attr(struct core_state *state, PyObject *dict, const char *name, const struct ibv_ah_attr *attr)
 {
-    struct core_ah_attr *object = (struct core_ah_attr *)core_record_alloc(state, CORE_TYPE_AH_ATTR);
+    PyObject *object = core_ah_attr_copy(state, attr);
     int failed;
 
     if (!object)
         return -1;
-    object->attr = *attr;
-    failed = PyDict_SetItemString(dict, name, (PyObject *)object);
+    failed = PyDict_SetItemString(dict, name, object);
     Py_DECREF(object);
     return failed;
 }

@@ -38,6 +38,8 @@
     REQ(modify_srq, "13")                                                                                              \
     REQ(query_srq, "13")                                                                                               \
     REQ(destroy_srq, "13")                                                                                             \
+    OPT(attach_mcast, "13")                                                                                            \
+    OPT(detach_mcast, "13")                                                                                            \
     REQ(create_qp, "13")                                                                                               \
     REQ(modify_qp, "13")                                                                                               \
     REQ(query_qp, "13")                                                                                                \

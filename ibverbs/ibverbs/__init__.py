@@ -34,6 +34,8 @@ from ._ibverbs import (
     get_device_list,
 )
 from ._version import __version__ as __version__
+from .cm import CMID, CMListener, MulticastGroup, PortSpace
+from .cm_error import CMError, CMEvent, CMEventType
 from .enums import (
     MTU,
     AccessFlags,
@@ -60,6 +62,11 @@ __all__ = [
     "AHAttr",
     "AccessFlags",
     "AsyncEvent",
+    "CMError",
+    "CMEvent",
+    "CMEventType",
+    "CMID",
+    "CMListener",
     "CQ",
     "CacheStatistics",
     "CompChannel",
@@ -75,9 +82,11 @@ __all__ = [
     "GidType",
     "MR",
     "MTU",
+    "MulticastGroup",
     "NodeType",
     "PD",
     "PortAttr",
+    "PortSpace",
     "PortState",
     "QP",
     "QPAttrMask",

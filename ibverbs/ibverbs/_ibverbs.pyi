@@ -26,6 +26,8 @@ from typing import Any, ClassVar, Protocol, SupportsIndex, final, overload
 
 from typing_extensions import Self, disjoint_base
 
+_CMID: Any
+"""One rdma_cm_id, for ``ibverbs.cm``."""
 _cuda: Any
 """What ``ibverbs.cuda`` asks of NVIDIA's driver, by way of ``_cuda_driver``."""
 
@@ -1089,6 +1091,13 @@ class QP:
         ``qp.modify(QPAttrMask.STATE, qp_state=QPState.RESET)`` makes a queue pair as new. A keyword that the struct
         does not have is a ``TypeError``. ``ibv_modify_qp``; other threads run meanwhile.
         """
+    def attach_mcast(self, gid: _GidLike, lid: SupportsIndex = 0) -> None:
+        """Receive what is sent to a multicast group, by its GID and, on InfiniBand, its LID; UD queue pairs only.
+
+        ``CMID.join_multicast`` does that and joins the group in the fabric. ``ibv_attach_mcast``.
+        """
+    def detach_mcast(self, gid: _GidLike, lid: SupportsIndex = 0) -> None:
+        """Receive it no more. ``ibv_detach_mcast``."""
     def query(self) -> tuple[dict[str, Any], QPCap]:
         """Return the attributes that the device has now, named as in ``struct ibv_qp_attr``, and the sizes.
 

@@ -3,10 +3,13 @@
 #ifndef IBVERBS_CLASSES_H
 #define IBVERBS_CLASSES_H
 
-#include "pyapi.h"
+#include "state.h"
+
+enum { IBVERBS_TYPE_CM_ID = CORE_TYPE_OWN };
 
 extern const PyType_Spec ibverbs_ah_attr_spec;
 extern const PyType_Spec ibverbs_ah_spec;
+extern const PyType_Spec ibverbs_cm_id_spec;
 extern const PyType_Spec ibverbs_context_spec;
 extern const PyType_Spec ibverbs_cq_spec;
 extern const PyType_Spec ibverbs_error_spec;

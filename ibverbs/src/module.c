@@ -20,6 +20,7 @@ static const struct core_class classes[] = {
     {CORE_TYPE_AH, "ibverbs.AH", &ibverbs_ah_spec, CORE_NO_BASE, {NULL}},
     {CORE_TYPE_SEND_WR, "ibverbs.SendWR", &ibverbs_send_wr_spec, CORE_NO_BASE, {NULL}},
     {CORE_TYPE_WC, "ibverbs.WC", &ibverbs_wc_spec, CORE_NO_BASE, {NULL}},
+    {IBVERBS_TYPE_CM_ID, "ibverbs._CMID", &ibverbs_cm_id_spec, CORE_NO_BASE, {NULL}},
 };
 
 static const struct core_library libraries[] = {

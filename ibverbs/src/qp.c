@@ -209,6 +209,51 @@ static PyObject *qp_modify(PyObject *self, PyObject *args, PyObject *kwargs)
     return core_qp_method_modify(self, args, kwargs, "ah_attr");
 }
 
+typedef int multicast_verb(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+/* Membership of a multicast group, by a verb that the library may lack. */
+static PyObject *multicast(struct core_qp *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                           const struct core_params *params, const char *method, const char *name,
+                           multicast_verb *verb)
+{
+    struct core_state *state = self->base.state;
+    union ibv_gid gid;
+    PyObject *values[2];
+    uint16_t lid = 0;
+    int err;
+
+    if (core_parse(state, params, args, nargs, kwnames, values) < 0 ||
+        core_gid_bytes(state, values[0], "gid", gid.raw) < 0 ||
+        (values[1] && core_u16(state, values[1], "lid", &lid) < 0))
+        return NULL;
+    if (!verb)
+        return core_raise_unsupported(state, "libibverbs", name, verbs_since(name));
+    if (core_enter(&self->base, method) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    err = verbs_errno(verb(self->base.handle, &gid, lid));
+    Py_END_ALLOW_THREADS
+    core_exit(&self->base);
+    if (err)
+        return core_raise_format(state, err, name, "lid %u, QP 0x%x", lid, self->qp_num);
+    Py_RETURN_NONE;
+}
+
+static const struct core_params attach_mcast_params = {"QP.attach_mcast", 2, 1, {CORE_NAME_gid, CORE_NAME_lid}};
+static const struct core_params detach_mcast_params = {"QP.detach_mcast", 2, 1, {CORE_NAME_gid, CORE_NAME_lid}};
+
+static PyObject *qp_attach_mcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return multicast((struct core_qp *)self, args, nargs, kwnames, &attach_mcast_params, "attach_mcast",
+                     "ibv_attach_mcast", verbs.attach_mcast);
+}
+
+static PyObject *qp_detach_mcast(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return multicast((struct core_qp *)self, args, nargs, kwnames, &detach_mcast_params, "detach_mcast",
+                     "ibv_detach_mcast", verbs.detach_mcast);
+}
+
 static PyObject *qp_query(PyObject *self, PyObject *ignored)
 {
     const uint32_t mask = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -248,6 +293,11 @@ static PyMethodDef qp_methods[] = {
     {"modify", (PyCFunction)(void (*)(void))qp_modify, METH_VARARGS | METH_KEYWORDS,
      "modify($self, attr_mask, ah_attr=None, **fields)\n--\n\n"
      "Set those fields of struct ibv_qp_attr that attr_mask names. ibv_modify_qp."},
+    CORE_METHOD("attach_mcast", qp_attach_mcast,
+                "attach_mcast($self, gid, lid=0)\n--\n\n"
+                "Receive what is sent to a multicast group; UD only. ibv_attach_mcast."),
+    CORE_METHOD("detach_mcast", qp_detach_mcast,
+                "detach_mcast($self, gid, lid=0)\n--\n\nReceive it no more. ibv_detach_mcast."),
     {"query", qp_query, METH_NOARGS,
      "query($self)\n--\n\nReturn a dict of the fields of struct ibv_qp_attr, and a QPCap. ibv_query_qp."},
     {NULL, NULL, 0, NULL},

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One connection identifier and its events: who waits for which, with a deadline, in threads or in asyncio.
+
+What a connection goes through is written once, as a generator: it starts a call and yields; each ``yield`` gives the
+next event that belongs to the attempt. ``run`` drives it in a thread, ``run_async`` in an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Callable, NamedTuple, TypeVar
+
+from . import _ibverbs
+from .cm_error import CMEvent, CMEventType, deadline_passed, failure
+
+__all__ = ["Answer", "Channel", "Steps", "expect"]
+
+_T = TypeVar("_T")
+
+# What is told of an attempt; the rest is news of a connection that is there.
+_OF_ATTEMPT = frozenset(
+    {
+        CMEventType.ADDR_RESOLVED,
+        CMEventType.ADDR_ERROR,
+        CMEventType.ROUTE_RESOLVED,
+        CMEventType.ROUTE_ERROR,
+        CMEventType.CONNECT_REQUEST,
+        CMEventType.CONNECT_RESPONSE,
+        CMEventType.CONNECT_ERROR,
+        CMEventType.UNREACHABLE,
+        CMEventType.REJECTED,
+        CMEventType.ESTABLISHED,
+        CMEventType.MULTICAST_JOIN,
+        CMEventType.MULTICAST_ERROR,
+    }
+)
+_ENDS = frozenset({CMEventType.DISCONNECTED, CMEventType.DEVICE_REMOVAL})
+
+
+class Answer(NamedTuple):
+    """An event with what only the attempt needs of it."""
+
+    event: CMEvent
+    err: int
+    request: Any
+    """The identifier of a connection request, else None."""
+    parameters: tuple[Any, ...]
+    """As ``_CMID.get_event`` gives them."""
+
+
+Steps = Generator[str, Answer, _T]
+"""A course of events: yields what it waits for, in words; gets each answer; returns its result."""
+
+# Descriptors that a child made by fork must not keep: they would hold the parent's connections open after its death.
+_descriptors: set[int] = set()
+
+
+def _close_in_child() -> None:
+    while _descriptors:
+        try:
+            os.close(_descriptors.pop())
+        except OSError:
+            pass
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+class Channel:
+    """An identifier on its own event channel. Any number of threads may wait; each event goes to whom it is for."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.established = False
+        self.listening = False
+        self._closed = False
+        self._fd: int = raw.fd
+        _descriptors.add(self._fd)
+        self._lock = threading.Lock()
+        self.answers: deque[Answer] = deque()
+        """Events of the attempt that is under way."""
+        self.news: deque[CMEvent] = deque()
+        """The other events."""
+        self._wakers: set[Callable[[], None]] = set()
+        self._watching: dict[asyncio.AbstractEventLoop, int] = {}
+        self._running: str | None = None
+
+    @classmethod
+    def open(cls, port_space: int) -> Channel:
+        """Make an identifier."""
+        return cls(_ibverbs._CMID(port_space))
+
+    # ---- events ----
+
+    def _pump(self) -> bool:
+        """Take one event from the library, if there is one, and put it where it belongs."""
+        with self._lock:
+            taken = self.raw.get_event()
+            if taken is None:
+                return False
+            type_, status, err, request, private_data, parameters = taken
+            event = CMEvent(type_, status, private_data)
+            if type_ == CMEventType.ESTABLISHED:
+                self.established = True
+                if not self._running:  # of an accept that did not wait
+                    return True
+            # On an established connection UNREACHABLE tells of the path, not of the end.
+            if type_ in _OF_ATTEMPT and not (self.established and type_ == CMEventType.UNREACHABLE):
+                self.answers.append(Answer(event, err, request, parameters))
+            else:
+                if type_ in _ENDS:
+                    self.established = False
+                    if self._running or self.listening:
+                        self.answers.append(Answer(event, err, None, parameters))
+                self.news.append(event)
+            self._wake()
+            return True
+
+    def _take(self, queue: deque[_T]) -> _T | None:
+        """The first of a queue, if there is one or the library has it."""
+        while not queue and self._pump():
+            pass
+        try:
+            return queue.popleft()
+        except IndexError:
+            self._check_open()
+            return None
+
+    def look(self) -> None:
+        """Take what the library has."""
+        while self._pump():
+            pass
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise _ibverbs.VerbsError("rdma_get_cm_event", errno.EBADF, "the identifier was closed")
+        _ = self.raw.fd  # EBADF in a child made by fork
+
+    def _wake(self) -> None:
+        for waker in tuple(self._wakers):
+            waker()
+
+    def _enter(self, queue: deque[Any], waker: Callable[[], None]) -> bool:
+        """Have a waiter woken from now on; False if there is something for it already."""
+        with self._lock:
+            self._check_open()
+            if queue:
+                return False
+            self._wakers.add(waker)
+            return True
+
+    def _leave(self, waker: Callable[[], None]) -> None:
+        with self._lock:
+            self._wakers.discard(waker)
+
+    def wait(self, queue: deque[_T], timeout: float | None) -> _T | None:
+        """The next of a queue (``answers`` or ``news``), waiting for it; None when the time is over."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = self._take(queue)
+            if found is not None:
+                return found
+            if deadline is not None and time.monotonic() >= deadline:
+                return None
+            self._sleep(queue, deadline)
+
+    def _sleep(self, queue: deque[Any], deadline: float | None) -> None:
+        """Sleep until there may be something to read, another thread read something, or the deadline."""
+        receiver, sender = os.pipe()
+
+        def waker() -> None:
+            os.write(sender, b"\0")  # a few bytes at most before it is awake
+
+        try:
+            if not self._enter(queue, waker):
+                return
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            poll.register(receiver, select.POLLIN)
+            poll.poll(None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1))
+        finally:
+            self._leave(waker)
+            os.close(receiver)
+            os.close(sender)
+
+    # ---- in an event loop ----
+
+    async def wait_async(self, queue: deque[_T], timeout: float | None) -> _T | None:
+        """The same in the running event loop. Cancelling loses nothing."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            found = self._take(queue)
+            if found is not None:
+                return found
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return None
+            try:
+                await asyncio.wait_for(self._sleep_async(queue), left)
+            except asyncio.TimeoutError:
+                pass
+
+    async def _sleep_async(self, queue: deque[Any]) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+
+        def set_ready() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        def waker() -> None:
+            loop.call_soon_threadsafe(set_ready)
+
+        if not self._enter(queue, waker):
+            return
+        try:
+            self._watch(loop)
+            await ready
+        finally:
+            self._leave(waker)
+            self._unwatch(loop)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the loop say when the descriptor is readable: it takes one callback for a descriptor, we count."""
+        self._watching[loop] = self._watching.get(loop, 0) + 1
+        if self._watching[loop] == 1:
+            loop.add_reader(self._fd, self._wake)
+
+    def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._watching[loop] -= 1
+        if self._watching[loop] == 0:
+            del self._watching[loop]
+            loop.remove_reader(self._fd)
+
+    # ---- courses of events ----
+
+    def _begin(self, operation: str) -> None:
+        with self._lock:
+            self._check_open()
+            if self._running:
+                raise _ibverbs.VerbsError(operation, errno.EALREADY, f"{self._running} is under way")
+            self._running = operation
+
+    def _end(self) -> None:
+        self._running = None
+
+    def run(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
+        """Go through a course of events in this thread. Raises what it raises, and CMError past the deadline."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._begin(operation)
+        try:
+            waiting_for = next(steps)
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                answer = self.wait(self.answers, left)
+                if answer is None:
+                    raise deadline_passed(operation, waiting_for, timeout or 0)
+                waiting_for = steps.send(answer)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        finally:
+            self._end()
+            steps.close()
+
+    async def run_async(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
+        """The same in the running event loop."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._begin(operation)
+        try:
+            waiting_for = next(steps)
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                answer = await self.wait_async(self.answers, left)
+                if answer is None:
+                    raise deadline_passed(operation, waiting_for, timeout or 0)
+                waiting_for = steps.send(answer)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        finally:
+            self._end()
+            steps.close()
+
+    # ---- the end ----
+
+    @property
+    def fd(self) -> int:
+        """The descriptor that is readable while the library has an event."""
+        self._check_open()
+        return self._fd
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    def close(self) -> None:
+        """Destroy the identifier; whoever waits wakes with EBADF."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            _descriptors.discard(self._fd)
+            self.established = False
+            unread = [answer.request for answer in self.answers if answer.request is not None]
+            self.answers.clear()
+        self.raw.close()
+        for request in unread:
+            request.close()
+        with self._lock:
+            self._wake()
+
+
+def expect(operation: str, answer: Answer, *wanted: CMEventType) -> Answer:
+    """Return an answer that is one of those wanted; raise what any other one means."""
+    if answer.event.event in wanted and answer.event.status == 0:
+        return answer
+    raise failure(operation, answer.event, answer.err)
