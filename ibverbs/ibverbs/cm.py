@@ -314,7 +314,7 @@ class CMID:
             return error
         self._give_up()
         if type(error) is VerbsError and error.operation.startswith("rdma_"):  # refused by the call itself
-            return CMError(error.operation, error.errno, error.detail)
+            return CMError(error.operation, error.errno or errno.EIO, error.detail)
         return error
 
     def _give_up(self) -> None:
