@@ -30,6 +30,7 @@ SCRIPTS: dict[str, list[list[str]]] = {
     "exit_with_objects_in_odd_places.py": [[]],
     "exit_with_failing_destroys.py": [[]],
     "exit_from_a_thread.py": [["0"], ["1"], ["5"]],
+    "exit_amid_events.py": [["0"], ["1"], ["5"]],
     "everything_under_the_collector.py": [[]],
     "fast_calls.py": [[]],
     "subinterpreters.py": [[]],
