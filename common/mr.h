@@ -2,6 +2,9 @@
 /*
  * MR: a registered memory region. Holds the object that owns the memory, where it was told of one, for as long as the
  * registration lives; so it can be part of a cycle, which the collector breaks by releasing the registration first.
+ *
+ * Where that release fails, the owner itself is kept for good, but not what it holds: the collector clears all of the
+ * cycle. Only a finalizer could stop it, and that would close the regions of what __del__ brings back to life.
  */
 #ifndef CORE_MR_H
 #define CORE_MR_H

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The interpreter ends while events come in, are read, and queues that they are about are destroyed: nothing waits for an
-event that nobody reads any more, and nobody keeps the lock that reading takes."""
+"""The interpreter ends while events come in, are read, and queues that they are about are destroyed: nothing waits for
+an event that nobody reads any more, and nobody keeps the lock that reading takes."""
 
 import atexit
 import sys
