@@ -526,7 +526,7 @@ class Emptying:
 
 @pytest.mark.parametrize("call", ["SGE", "SendWR", "RecvWR", "QPInitAttr", "Device", "AHAttr", "VerbsError", "modify"])
 def test_arguments_emptied_by_a_conversion_are_read_to_the_end(rig: Rig, call: str) -> None:
-    """The collector's list of objects shows the dictionary that keyword arguments travel in; it alone holds them here."""
+    """The collector's list of objects shows the dictionary that keyword arguments travel in, and alone holds them."""
     ib = rig.ib
 
     def number() -> int:
