@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import os
 import random
 from collections.abc import Iterator
@@ -95,6 +96,16 @@ def node(place: Place) -> Node:
     if reason is not None:
         pytest.skip(reason)
     return place.nodes[0]
+
+
+@pytest.fixture
+def softrdma_faults(place: Place) -> Iterator[Any]:
+    """Faults on demand (docs/faults.md), all undone when the test ends."""
+    if not place.emulated:
+        pytest.skip("needs the software host: it is the one place where a device fails on demand")
+    with importlib.import_module("softrdma.faults").here() as faults:
+        faults.seed = 1
+        yield faults
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import select
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from endpoints import Endpoint, Make, connect, poll_for
-from place import Node, seconds
+from place import Node, Place, seconds
 
 pytestmark = [pytest.mark.needs("device"), pytest.mark.only("ibverbs")]
 
@@ -55,10 +56,27 @@ class Link:
         self.is_down = False
 
 
+class HostLink:
+    """The same of softrdma's own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.faults = importlib.import_module("softrdma.faults").here()
+        self.is_down = False
+
+    def down(self) -> None:
+        self.faults.link_down(self.name)
+        self.is_down = True
+
+    def up(self) -> None:
+        self.faults.link_up(self.name)
+        self.is_down = False
+
+
 @pytest.fixture
-def link(node: Node) -> Iterator[Link]:
+def link(place: Place, node: Node) -> Iterator[Link | HostLink]:
     """The first device's link, up again at the end and its port active."""
-    link = Link(node.netdev)
+    link = HostLink(node.name) if place.emulated else Link(node.netdev)
     yield link
     if link.is_down:
         link.up()
@@ -70,7 +88,7 @@ def link(node: Node) -> Iterator[Link]:
 
 @pytest.mark.needs("link_control")
 class TestLink:
-    def test_down_and_up_are_events_of_that_port(self, ib: Any, ctx: Any, node: Node, link: Link) -> None:
+    def test_down_and_up_are_events_of_that_port(self, ib: Any, ctx: Any, node: Node, link: Link | HostLink) -> None:
         link.down()
         event = wait_for(ctx, PORT_ERR)
         assert event is not None and event.port_num == node.port
@@ -84,13 +102,13 @@ class TestLink:
         assert event is not None and event.port_num == node.port
         assert ctx.query_port(node.port).state == ib.PortState.ACTIVE
 
-    def test_every_context_is_told(self, node: Node, link: Link) -> None:
+    def test_every_context_is_told(self, node: Node, link: Link | HostLink) -> None:
         with node.open() as first, node.open() as second:
             link.down()
             assert wait_for(first, PORT_ERR) is not None
             assert wait_for(second, PORT_ERR) is not None
 
-    def test_a_sleeping_waiter_is_woken(self, ctx: Any, link: Link) -> None:
+    def test_a_sleeping_waiter_is_woken(self, ctx: Any, link: Link | HostLink) -> None:
         got: list[Any] = []
         waiter = threading.Thread(target=lambda: got.append(wait_for(ctx, PORT_ERR)), daemon=True)
         waiter.start()
@@ -100,7 +118,7 @@ class TestLink:
         assert got and got[0] is not None
 
     @pytest.mark.needs("rc")
-    def test_a_connection_survives_a_short_flap(self, make: Make, link: Link) -> None:
+    def test_a_connection_survives_a_short_flap(self, make: Make, link: Link | HostLink) -> None:
         a, b = make(), make()
         connect(a, b)
         a.do(a.write_wr(b))
@@ -114,7 +132,7 @@ class TestLink:
 
     @pytest.mark.needs("rc")
     def test_a_connection_that_died_of_a_flap_is_reset_and_reconnected(
-        self, ib: Any, make: Make, link: Link, place: Any
+        self, ib: Any, make: Make, link: Link | HostLink, place: Any
     ) -> None:
         reason = place.missing("two_devices")
         if reason is not None:

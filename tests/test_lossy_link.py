@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -31,9 +32,25 @@ class Loss:
             subprocess.run(["tc", "qdisc", "del", "dev", netdev, "root"], check=False, stderr=subprocess.DEVNULL)
 
 
+class HostLoss:
+    """The same of softrdma's own."""
+
+    def __init__(self) -> None:
+        self.faults = importlib.import_module("softrdma.faults").here()
+        self.faults.seed = 7
+
+    def set(self, percent: int) -> None:
+        self.faults.clear()
+        for what in ("message", "answer"):
+            self.faults.add("drop", probability=percent / 100, what=what)
+
+    def clear(self) -> None:
+        self.faults.reset()
+
+
 @pytest.fixture
-def loss(place: Place) -> Iterator[Loss]:
-    loss = Loss([node.netdev for node in place.nodes[:2]])
+def loss(place: Place) -> Iterator[Loss | HostLoss]:
+    loss = HostLoss() if place.emulated else Loss([node.netdev for node in place.nodes[:2]])
     yield loss
     loss.clear()
 
@@ -46,7 +63,7 @@ def pair(place: Place, make: Make) -> tuple[Endpoint, Endpoint]:
     return a, b
 
 
-def test_writes_and_reads_arrive_whole(ib: Any, pair: tuple[Endpoint, Endpoint], loss: Loss) -> None:
+def test_writes_and_reads_arrive_whole(ib: Any, pair: tuple[Endpoint, Endpoint], loss: Loss | HostLoss) -> None:
     a, b = pair
     sent = a.buf.fill(7)
     loss.set(10)
@@ -57,7 +74,7 @@ def test_writes_and_reads_arrive_whole(ib: Any, pair: tuple[Endpoint, Endpoint],
         assert a.buf[8000:10_000] == sent[i : 2000 + i]
 
 
-def test_messages_arrive_once_and_in_order(pair: tuple[Endpoint, Endpoint], loss: Loss) -> None:
+def test_messages_arrive_once_and_in_order(pair: tuple[Endpoint, Endpoint], loss: Loss | HostLoss) -> None:
     a, b = pair
     for i in range(32):
         b.post_recv(64, offset=64 * i, wr_id=i)
@@ -70,7 +87,7 @@ def test_messages_arrive_once_and_in_order(pair: tuple[Endpoint, Endpoint], loss
 
 
 @pytest.mark.needs("atomics")
-def test_atomics_are_carried_out_once(pair: tuple[Endpoint, Endpoint], loss: Loss) -> None:
+def test_atomics_are_carried_out_once(pair: tuple[Endpoint, Endpoint], loss: Loss | HostLoss) -> None:
     a, b = pair
     loss.set(10)
     for i in range(32):
@@ -79,7 +96,7 @@ def test_atomics_are_carried_out_once(pair: tuple[Endpoint, Endpoint], loss: Los
     assert b.buf.u64(1024) == 32
 
 
-def test_a_dead_link_ends_in_a_retry_error(ib: Any, place: Place, make: Make, loss: Loss) -> None:
+def test_a_dead_link_ends_in_a_retry_error(ib: Any, place: Place, make: Make, loss: Loss | HostLoss) -> None:
     a, b = (make(on=node) for node in place.nodes[:2])
     connect(a, b, timeout=8, retry_cnt=2)
     loss.set(100)
@@ -90,7 +107,7 @@ def test_a_dead_link_ends_in_a_retry_error(ib: Any, place: Place, make: Make, lo
 
 
 @pytest.mark.needs("ud")
-def test_lost_datagrams_are_no_error(ib: Any, place: Place, make: Make, loss: Loss) -> None:
+def test_lost_datagrams_are_no_error(ib: Any, place: Place, make: Make, loss: Loss | HostLoss) -> None:
     a, b = (make(UD, on=node) for node in place.nodes[:2])
     connect(a, b)
     with a.pd.create_ah(a.ah_attr(b)) as ah:

@@ -16,7 +16,6 @@ import pytest
 
 from . import faults, is_loaded, library, preload
 
-
 #: Of both kinds, so that one run serves tests of either.
 DEVICES = "rxe:2,efa:2"
 

@@ -18,6 +18,7 @@ import ctypes
 import ipaddress
 import os
 import socket
+import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Callable, NamedTuple, Union
@@ -93,8 +94,17 @@ class Faults:
         self.reset()
 
     def command(self, text: str) -> list[str]:
-        """Sends a command as text (``"list"``) to each of the programs, and returns what each answers."""
-        return [send(text) for send in self._targets]
+        """Sends a command as text (``"list"``) to each of the programs, and returns what each answers.
+
+        A program that has ended meanwhile is left out from then on.
+        """
+        answers = []
+        for send in list(self._targets):
+            try:
+                answers.append(send(text))
+            except ProcessLookupError:
+                self._targets.remove(send)
+        return answers
 
     def add(self, kind: str, **keys: Value | None) -> list[int]:
         """Puts rules in place and returns their numbers.
@@ -104,7 +114,7 @@ class Faults:
         Raises FaultError when one is not understood; then none of them is in place.
         """
         answers = self.command("add " + (rule(kind, **keys) if keys else kind))
-        return [int(number) for number in answers[0].split()]
+        return [int(number) for number in answers[0].split()] if answers else []
 
     def remove(self, number: int) -> None:
         """Takes a rule away; what it has done stays done."""
@@ -121,7 +131,7 @@ class Faults:
     def rules(self) -> list[Rule]:
         """The rules in place, with their counts; of several programs, those of the first."""
         found = []
-        for line in self.command("list")[0].splitlines():
+        for line in "".join(self.command("list")[:1]).splitlines():
             number, seen, fired, text = line.split(" ", 3)
             found.append(Rule(int(number), int(seen), int(fired), text))
         return found
@@ -197,11 +207,23 @@ class _Socket:
         self.timeout = timeout
 
     def __call__(self, command: str) -> str:
+        deadline = time.monotonic() + self.timeout
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mine:
-            mine.settimeout(self.timeout)
+            mine.settimeout(0.05)
             mine.bind("")  # Linux chooses an abstract name
-            mine.sendto(command.encode(), self.address)
-            answer = mine.recv(_REPLY + 1).decode(errors="replace")
+            try:
+                mine.connect(self.address)
+                mine.send(command.encode())
+                while True:
+                    try:
+                        answer = mine.recv(_REPLY + 1).decode(errors="replace")
+                        break
+                    except socket.timeout:
+                        if time.monotonic() > deadline:
+                            raise
+                        mine.connect(self.address)  # is anybody there still?
+            except ConnectionError as error:
+                raise ProcessLookupError("the program has ended") from error
         if answer[:1] != "+":
             raise FaultError(answer[1:])
         return answer[1:]
