@@ -74,8 +74,8 @@ struct device_model {
 
     /* The write() of a doorbell, decoded as far as the handle; 0 or errno. */
     int (*doorbell)(struct region *r, struct qp *qp);
-    /* The store to a doorbell that was mapped (doorbell.h). */
-    void (*ring_qp)(struct region *r, struct qp *qp, uint32_t value);
+    /* The store to a doorbell that was mapped (doorbell.h). later: only make a note, and have the service thread run it. */
+    void (*ring_qp)(struct region *r, struct qp *qp, uint32_t value, bool later);
     void (*ring_cq)(struct region *r, struct cq *cq, uint32_t value);
 
     /* By the service thread (timer.h): what qp.wait_until waited for; and a look at the receives of a queue pair in

@@ -3,6 +3,7 @@
 #include "doorbell.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #define KEY_BASE (UINT64_C(1) << 48)
 #define COUNT (MAX_QPS + MAX_CQS) /* queue pairs first */
+#define STACK_NEEDED 10240u /* 3.3 KiB of ours, a fault in a guarded copy (its frame depends on the CPU), some room */
 
 static _Atomic uintptr_t base; /* 0: nobody has mapped one yet */
 static pthread_mutex_t base_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -155,7 +157,15 @@ static bool decode_store(ucontext_t *u, uint32_t *ret_value)
 
 #endif
 
-static void ring(struct region *r, uint64_t i, uint32_t value)
+/* A handler runs on the stack that the program gave to signals, which may be small: then another thread does the work. */
+static bool is_cramped(const ucontext_t *u)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0), start = (uintptr_t)u->uc_stack.ss_sp;
+
+    return !(u->uc_stack.ss_flags & SS_DISABLE) && here - start < u->uc_stack.ss_size && here - start < STACK_NEEDED;
+}
+
+static void ring(struct region *r, uint64_t i, uint32_t value, bool later)
 {
     const struct device_model *m;
 
@@ -164,7 +174,7 @@ static void ring(struct region *r, uint64_t i, uint32_t value)
 
         m = device_at((int)qp->device)->model;
         if (m->ring_qp)
-            m->ring_qp(r, qp, value);
+            m->ring_qp(r, qp, value, later);
     } else {
         struct cq *cq = &r->cq[i - MAX_QPS];
 
@@ -182,7 +192,8 @@ bool doorbell_fault(const void *addr, void *ucontext)
     if (!doorbell_is_at(addr) || !process.region || !decode_store(ucontext, &value))
         return false;
     if (process_join() == 0) /* a forked child starts to serve here */
-        ring(process.region, ((uintptr_t)addr - atomic_load(&base)) / page_size(), value);
+        ring(process.region, ((uintptr_t)addr - atomic_load(&base)) / page_size(), value,
+             is_cramped(ucontext));
     errno = saved;
     return true;
 }

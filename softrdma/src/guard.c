@@ -96,6 +96,16 @@ sighandler_t guard_signal(int sig, sighandler_t handler)
     return old.sa_handler;
 }
 
+const sigset_t *guard_mask(int how, const sigset_t *set, sigset_t *copy)
+{
+    if (!set || how == SIG_UNBLOCK || (!sigismember(set, SIGSEGV) && !sigismember(set, SIGBUS)))
+        return set;
+    *copy = *set;
+    sigdelset(copy, SIGSEGV);
+    sigdelset(copy, SIGBUS);
+    return copy;
+}
+
 int guard_copy(void *dst, const void *src, size_t length)
 {
     sigjmp_buf env;

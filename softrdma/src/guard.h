@@ -29,4 +29,8 @@ int guard_fetch_add(uint64_t addr, uint64_t add, uint64_t *ret_old);
 int guard_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
 sighandler_t guard_signal(int sig, sighandler_t handler);
 
+/* And its masks: the two stay unblocked, since a thread that faults with the signal blocked is the end of the process.
+ * Gives a copy without them, or set itself where it has neither. */
+const sigset_t *guard_mask(int how, const sigset_t *set, sigset_t *copy);
+
 #endif

@@ -51,7 +51,9 @@ struct statx;
     X(int, fcntl64, (int, int, ...))                                                                         \
     X(int, socket, (int, int, int))                                                                          \
     X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                   \
-    X(sighandler_t, signal, (int, sighandler_t))
+    X(sighandler_t, signal, (int, sighandler_t))                                                             \
+    X(int, sigprocmask, (int, const sigset_t *, sigset_t *))                                                 \
+    X(int, pthread_sigmask, (int, const sigset_t *, sigset_t *))
 
 struct libc {
 #define X(type, name, args) type(*name) args;

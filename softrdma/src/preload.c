@@ -653,6 +653,23 @@ EXPORT sighandler_t signal(int sig, sighandler_t handler)
     return guard_signal(sig, handler);
 }
 
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+    sigset_t copy;
+
+    return libc_get()->sigprocmask(how, guard_mask(how, set, &copy), old);
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    const struct libc *c = libc_get();
+    sigset_t copy;
+
+    if (!c->pthread_sigmask) /* glibc before 2.32, and libpthread not there: as good as single-threaded */
+        return c->sigprocmask(how, guard_mask(how, set, &copy), old) ? errno : 0;
+    return c->pthread_sigmask(how, guard_mask(how, set, &copy), old);
+}
+
 /* ---- one symbol of libibverbs ---- */
 
 /* The rxe provider before rdma-core 39 asks the host's neighbour table for a peer's MAC. There is no wire

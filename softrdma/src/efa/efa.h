@@ -124,7 +124,7 @@ void efa_complete(struct region *r, uint32_t cq, struct efa_cqe *e, enum efa_que
 void efa_ring_cq(struct region *r, struct cq *cq, uint32_t value);
 
 /* requester.c */
-void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value);
+void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value, bool later);
 void efa_run(struct region *r, struct qp *qp);
 /* Completes everything in the send queue as flushed; the caller holds sq_lock. */
 void efa_flush_sends(struct region *r, struct qp *qp);

@@ -348,7 +348,7 @@ void efa_run(struct region *r, struct qp *qp)
     lock_give(&qp->sq_lock);
 }
 
-void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value)
+void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value, bool later)
 {
     lock_take(&qp->sq_lock);
     if (qp->own.offset) {
@@ -358,7 +358,10 @@ void efa_ring_qp(struct region *r, struct qp *qp, uint32_t value)
             qp->timer_proc = process.proc;
         if ((uint16_t)(value - own->sq_taken) <= own->sq_entries) {
             own->sq_rung = (uint16_t)value;
-            run_locked(r, qp);
+            if (later)
+                timer_set(r, qp, now_ns());
+            else
+                run_locked(r, qp);
         }
     }
     lock_give(&qp->sq_lock);
