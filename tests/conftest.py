@@ -120,12 +120,10 @@ def pd(ctx: Any) -> Iterator[Any]:
         yield domain
 
 
-
 @pytest.fixture
 def make(ib: Any, node: Node) -> Iterator[Make]:
     """Makes endpoints, on the first device unless told otherwise, and closes them at the end of the test."""
     with contextlib.ExitStack() as undo:
-
 
         def build(qp_type: int | None = None, on: Node = node, **options: Any) -> Endpoint:
             return undo.enter_context(new_endpoint(ib, on, qp_type, **options))
@@ -142,7 +140,6 @@ def nodes(request: pytest.FixtureRequest, place: Place, node: Node) -> tuple[Nod
     if reason is not None:
         pytest.skip(reason)
     return place.nodes[0], place.nodes[1]
-
 
 
 def _pair_of(qp_type: int, make: Make, nodes: tuple[Node, Node]) -> Pair:

@@ -8,9 +8,7 @@ the class of failed verbs, the first device that is theirs, a queue pair with re
 from __future__ import annotations
 
 import functools
-import importlib
 import importlib.util
-from types import ModuleType
 from typing import Any
 
 RC, UC, UD, SRD = 2, 3, 4, 255
@@ -29,11 +27,6 @@ def built() -> tuple[str, ...]:
         if spec is not None and spec.origin is not None:
             found.append(name)
     return tuple(found)
-
-
-@functools.cache
-def module_of(name: str) -> ModuleType:
-    return importlib.import_module(name)
 
 
 def is_efa(ib: Any) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scripts of tests/isolated/, each in a fresh interpreter, on every CPython that is at hand: they end well and say
-nothing that they should not.
+"""The scripts of tests/isolated/, each in a fresh interpreter, on this CPython and on the oldest and the newest that are
+at hand: they end well and say nothing that they should not.
 
 RDMA_TEST_PYTHONS names further interpreters, separated like PATH; RDMA_TEST_ISOLATED_ENV adds variables (name=value,
 separated by blanks), for a sanitizer that has to be preloaded.
@@ -70,16 +70,16 @@ def interpreters() -> dict[str, str]:
     return chosen
 
 
-VERSIONS = sorted(interpreters(), key=by_age)
+EVERY = sorted(interpreters(), key=by_age)
+VERSIONS = [v for v in EVERY if v in (EVERY[0], EVERY[-1], f"3.{sys.version_info.minor}")]
 
 
-def run(interpreter: str, script: str, arguments: list[str]) -> Any:
+def run(ib: Any, interpreter: str, script: str, arguments: list[str]) -> Any:
     extra = dict(pair.split("=", 1) for pair in os.environ.get("RDMA_TEST_ISOLATED_ENV", "").split())
     env = {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONDONTWRITEBYTECODE": "1", **extra}
     # The package is found where this interpreter found it; what else is on its path belongs to this version only.
-    import ibverbs
-
-    env["PYTHONPATH"] = str(Path(ibverbs.__file__).parent.parent)
+    env["PYTHONPATH"] = str(Path(ib.__file__).parent.parent)
+    env["RDMA_TEST_PACKAGE"] = ib.__name__
     return subprocess.run(
         [interpreter, str(FOLDER / script), *arguments],
         capture_output=True,
@@ -92,8 +92,10 @@ def run(interpreter: str, script: str, arguments: list[str]) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("script", "arguments"), [(s, a) for s, runs in SCRIPTS.items() for a in runs])
-def test_a_fresh_interpreter_ends_well(stub_library: Any, version: str, script: str, arguments: list[str]) -> None:
-    done = run(interpreters()[version], script, arguments)
+def test_a_fresh_interpreter_ends_well(
+    ib: Any, stub_library: Any, version: str, script: str, arguments: list[str]
+) -> None:
+    done = run(ib, interpreters()[version], script, arguments)
     assert done.returncode == 0, f"status {done.returncode}: {done.stderr}"
     said = done.stderr.splitlines()
     if script == "exit_with_failing_destroys.py":  # the hook is gone by then, and the interpreter itself tells

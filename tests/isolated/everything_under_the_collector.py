@@ -4,13 +4,14 @@
 import gc
 import random
 
-import ibverbs
-from common import one_of_each, stub
+from common import one_of_each, package, stub
+
+ib = package()
 
 rng = random.Random(7)
 gc.set_threshold(1, 1, 1)
 for _ in range(60):
-    objects = one_of_each(ibverbs)
+    objects = one_of_each(ib)
     knot = list(objects.values())
     rng.shuffle(knot)
     knot.append(knot)

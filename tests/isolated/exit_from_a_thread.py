@@ -5,17 +5,20 @@ import sys
 import threading
 import time
 
-import ibverbs
-from common import one_of_each, stub
+from packages import is_efa, open_device, some_ah
+
+from common import one_of_each, package, stub
+
+ib = package()
 
 stub.set_lenient()
-ctx = ibverbs.get_device_list()[0].open()
+ctx = open_device(ib)
 pd = ctx.alloc_pd()
 channel = ctx.create_comp_channel()
 cq = ctx.create_cq(1024, channel)
-qp = pd.create_qp(ibverbs.QPInitAttr(cq, cq))
+qp = pd.create_qp(ib.QPInitAttr(cq, cq))
 qp.modify(1, qp_state=3)
-request = ibverbs.SendWR(1, [], 2, 2)
+request = ib.SendWR(1, [], 2, 2, **({"ah": some_ah(ib, pd)} if is_efa(ib) else {}))
 
 
 def forever(act):
@@ -34,6 +37,6 @@ def post_and_poll():
 forever(post_and_poll)
 forever(lambda: channel.get_cq_event(timeout=10))
 forever(lambda: ctx.get_async_event())
-forever(lambda: one_of_each(ibverbs).clear())
+forever(lambda: one_of_each(ib).clear())
 forever(lambda: ctx.query_device())
 time.sleep(float(sys.argv[1]) / 100)

@@ -4,12 +4,13 @@
 import random
 import sys
 
-import ibverbs
-from common import one_of_each
+from common import one_of_each, package
 
-knot = list(one_of_each(ibverbs).values())
+ib = package()
+
+knot = list(one_of_each(ib).values())
 random.Random(int(sys.argv[1])).shuffle(knot)
 knot.append(knot)
 if int(sys.argv[1]) % 2:
-    knot.append(ibverbs)
+    knot.append(ib)
     knot.append(sys.modules[__name__])

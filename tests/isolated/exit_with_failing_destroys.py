@@ -3,12 +3,13 @@
 
 import sys
 
-import ibverbs
-from common import one_of_each, stub
+from common import one_of_each, package, stub
 
-knot = list(one_of_each(ibverbs).values())
+ib = package()
+
+knot = list(one_of_each(ib).values())
 knot.append(knot)
-kept = one_of_each(ibverbs)
+kept = one_of_each(ib)
 sys.unraisablehook = lambda info: None
 for verb in ("destroy_qp", "dereg_mr", "destroy_ah", "destroy_srq", "destroy_cq", "dealloc_pd"):
     stub.fail(verb, 5, times=1000)

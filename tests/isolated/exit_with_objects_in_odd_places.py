@@ -8,18 +8,19 @@ import sys
 import threading
 import weakref
 
-import ibverbs
-from common import one_of_each
+from common import one_of_each, package
 
-builtins.kept = one_of_each(ibverbs)
-sys.kept = one_of_each(ibverbs)
+ib = package()
+
+builtins.kept = one_of_each(ib)
+sys.kept = one_of_each(ib)
 
 
 class Keeper:
-    kept = one_of_each(ibverbs)
+    kept = one_of_each(ib)
 
     def __init__(self):
-        self.mine = one_of_each(ibverbs)
+        self.mine = one_of_each(ib)
 
     def __del__(self):
         # Late in the exit some of these raise; none may crash.
@@ -40,8 +41,8 @@ keeper = Keeper()
 keeper.me = keeper
 builtins.keeper = Keeper()
 local = threading.local()
-local.kept = one_of_each(ibverbs)
-handlers = one_of_each(ibverbs)
+local.kept = one_of_each(ib)
+handlers = one_of_each(ib)
 weakref.finalize(handlers["mr"], handlers["ctx"].query_device)
 
 
@@ -56,7 +57,7 @@ atexit.register(at_exit)
 
 
 def generator():
-    kept = one_of_each(ibverbs)
+    kept = one_of_each(ib)
     try:
         yield
     finally:

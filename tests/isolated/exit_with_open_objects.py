@@ -4,10 +4,11 @@
 import random
 import sys
 
-import ibverbs
-from common import one_of_each
+from common import one_of_each, package
 
-objects = list(one_of_each(ibverbs).items())
+ib = package()
+
+objects = list(one_of_each(ib).items())
 random.Random(int(sys.argv[1])).shuffle(objects)
 for name, value in objects:
     globals()["kept_" + name] = value

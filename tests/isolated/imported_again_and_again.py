@@ -4,13 +4,13 @@
 import gc
 import sys
 
-from common import forget_modules, one_of_each, stub
+from common import forget_modules, one_of_each, package, stub
 
 old = None
 for _ in range(30):
-    import ibverbs
+    ib = package()
 
-    objects = one_of_each(ibverbs)
+    objects = one_of_each(ib)
     if old is not None and old["qp"].__class__ is not objects["qp"].__class__:
         try:
             objects["ctx"].create_cq(4, old["channel"])
@@ -19,7 +19,7 @@ for _ in range(30):
         else:
             sys.exit("a channel of another module object was taken")
     old = objects
-    del objects, ibverbs
+    del objects, ib
     forget_modules()
     gc.collect()
 old = None

@@ -3,8 +3,9 @@
 
 import sys
 
-import ibverbs
-from common import one_of_each, stub
+from common import NAME, one_of_each, package, stub
+
+ib = package()
 
 try:
     import _interpreters
@@ -22,25 +23,26 @@ except ImportError:
 CODE = """
 import sys
 sys.path[:] = {path!r}
-import ibverbs
-ctx = ibverbs.get_device_list()[0].open()
+import {package} as ib
+from packages import open_device
+ctx = open_device(ib)
 pd = ctx.alloc_pd()
 cq = ctx.create_cq(4)
-qp = pd.create_qp(ibverbs.QPInitAttr(cq, cq))
+qp = pd.create_qp(ib.QPInitAttr(cq, cq))
 assert cq.poll(1) == []
 try:
     cq.poll(0)
 except ValueError:
     pass
-knot = [ctx, pd, cq, qp, ibverbs.Gid(bytes(16)), ibverbs.SendWR()]
+knot = [ctx, pd, cq, qp, ib.Gid(bytes(16)), ib.SendWR()]
 knot.append(knot)
 """
 
-kept = one_of_each(ibverbs)
+kept = one_of_each(ib)
 for _ in range(5):
     made = [create() for _ in range(3)]
     for one in made:
-        failed = _interpreters.run_string(one, CODE.format(path=sys.path))
+        failed = _interpreters.run_string(one, CODE.format(path=sys.path, package=NAME))
         assert failed is None, failed
     assert kept["cq"].poll(1) == []
     for one in made:
