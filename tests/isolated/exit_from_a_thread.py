@@ -5,9 +5,7 @@ import sys
 import threading
 import time
 
-from packages import is_efa, open_device, some_ah
-
-from common import one_of_each, package, stub
+from common import is_efa, one_of_each, open_device, package, some_ah, stub
 
 ib = package()
 

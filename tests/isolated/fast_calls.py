@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The calling convention that the stable ABI documents later than it works: by position, by name, and wrongly."""
 
-from packages import is_efa, open_device, some_ah
 
-from common import package, stub
+from common import is_efa, open_device, package, some_ah, stub
 
 ib = package()
 
