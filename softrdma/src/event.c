@@ -139,18 +139,58 @@ void event_async_fd_closed(uint32_t context, int fd)
     close_pipe(&async_pipe[context], fd);
 }
 
+/* One of the channel's queues has an event less to acknowledge; the caller holds region.lock. */
+static void uncount(struct region *r, uint32_t channel, uint64_t user)
+{
+    for (uint32_t w = 0; w < TABLE_BITS(MAX_CQS); w++) {
+        for (uint64_t bits = r->cq_bits[w]; bits; bits &= bits - 1) {
+            struct cq *cq = &r->cq[w * 64 + (uint32_t)__builtin_ctzll(bits)];
+
+            if (cq->channel == channel && cq->user == user) {
+                atomic_fetch_sub(&cq->comp_events, 1);
+                return;
+            }
+        }
+    }
+}
+
+/* A pipe's reading end once more, in a description of our own that does not block while another thread reads too. */
+static int open_again(int read_fd)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", read_fd);
+    return libc_get()->open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
+/* Events that nobody has read go with the descriptor, and nobody will wait for them to be acknowledged. */
+static void discard_unread(struct region *r, uint32_t channel, int read_fd)
+{
+    struct ib_uverbs_comp_event_desc event;
+    int fd = open_again(read_fd);
+
+    if (fd < 0)
+        return;
+    while (libc_get()->read(fd, &event, sizeof(event)) == (ssize_t)sizeof(event))
+        uncount(r, channel, event.cq_handle);
+    libc_get()->close(fd);
+}
+
 void event_channel_fd_closed(uint32_t channel, int fd)
 {
     struct region *r = process.region;
     struct channel *c = &r->channel[channel];
+    bool mine;
 
     lock_take(&r->lock);
-    if (c->proc == process.proc)
+    mine = c->proc == process.proc;
+    if (mine)
         atomic_store(&c->closed, 1); /* before the number is given back: see borrow.c */
     lock_give(&r->lock);
     close_pipe(&channel_pipe[channel], fd);
     lock_take(&r->lock);
-    if (c->proc == process.proc) {
+    if (mine) {
+        discard_unread(r, channel, fd);
         if (c->refs == 0)
             c->used = 0;
     }
@@ -285,17 +325,13 @@ void event_end_dead(struct region *r)
     }
 }
 
-/* Reads the pipe dry, through a description of our own that does not block while another thread reads too;
- * writes the other objects' events back. Both kinds of event begin with the element. */
+/* Reads the pipe dry and writes the other objects' events back. Both kinds of event begin with the element. */
 static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t size)
 {
-    char path[40];
     uint64_t event[2];
     uint32_t gone = 0;
-    int n = 0, fd;
+    int n = 0, fd = open_again(ends->read_fd);
 
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", ends->read_fd);
-    fd = libc_get()->open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (libc_get()->ioctl(fd, FIONREAD, &n) != 0)
