@@ -6,6 +6,7 @@
 
 #include "ah_attr.h"
 #include "args.h"
+#include "cause.h"
 #include "error.h"
 #include "verbs.h"
 
@@ -25,6 +26,7 @@ PyObject *core_ah_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
 
 PyObject *core_ah_create(struct core_object *pd, struct ibv_ah_attr *attr, const char *method)
 {
+    struct cause cause = {0};
     struct core_object *self;
     struct ibv_ah *ah;
     PyObject *result;
@@ -43,9 +45,12 @@ PyObject *core_ah_create(struct core_object *pd, struct ibv_ah_attr *attr, const
     errno = 0;
     ah = verbs.create_ah(pd->handle, attr);
     err = ah ? 0 : verbs_last_errno();
+    if (err)
+        cause_of_address(&cause, ((struct ibv_pd *)pd->handle)->context, attr, attr->port_num, err);
     Py_END_ALLOW_THREADS
     result = core_object_finish(self, ah);
-    return err ? core_raise_format(pd->state, err, "ibv_create_ah", "port_num=%d, sgid_index=%d, is_global=%d",
-                                   attr->port_num, attr->grh.sgid_index, attr->is_global)
+    return err ? core_raise_format(pd->state, err, "ibv_create_ah", "port_num=%d, sgid_index=%d, is_global=%d%s%s",
+                                   attr->port_num, attr->grh.sgid_index, attr->is_global, cause.used ? ": " : "",
+                                   cause.text)
                : result;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "cause.h"
 #include "channel.h"
 #include "context.h"
 #include "error.h"
@@ -97,12 +98,18 @@ static PyObject *raise_refused(struct core_context *context, int err, const char
                                const struct core_cq_request *request)
 {
     struct ibv_device_attr limits;
+    struct cause cause = {0};
 
-    if (err == EINVAL && core_context_limits(context, &limits) && request->cqe > (uint32_t)limits.max_cqe)
-        return core_raise_format(context->base.state, err, verb, "cqe=%u is over the device's max_cqe=%d", request->cqe,
-                                 limits.max_cqe);
-    return core_raise_format(context->base.state, err, verb, "cqe=%u, comp_vector=%u of %d", request->cqe,
-                             request->comp_vector, core_context_handle(context)->num_comp_vectors);
+    if (core_context_limits(context, &limits))
+        cause_of_cq_size(&cause, &limits, request->cqe);
+    if (context->base.handle && request->comp_vector >= (uint32_t)core_context_handle(context)->num_comp_vectors)
+        cause_add(&cause, "comp_vector=%u is none of the device's: it has %d, counted from 0", request->comp_vector,
+                  core_context_handle(context)->num_comp_vectors);
+    if (!cause.used)
+        cause_add(&cause, "cqe=%u, comp_vector=%u", request->cqe, request->comp_vector);
+    if (err == ENOMEM)
+        cause_of_locked_memory(&cause);
+    return core_raise(context->base.state, err, verb, cause.text);
 }
 
 PyObject *core_cq_finish(struct core_cq *self, struct ibv_cq *cq, int err, const char *verb,

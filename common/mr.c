@@ -4,10 +4,9 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <sys/resource.h>
 
 #include "args.h"
+#include "cause.h"
 #include "error.h"
 #include "sge.h"
 #include "verbs.h"
@@ -52,34 +51,11 @@ PyObject *core_mr_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
 
 /* ---- registration ---------------------------------------------------------------------------------------------- */
 
-/* A limit of this process as a person writes it. */
-static const char *limit_text(rlim_t limit, char *text, size_t size)
-{
-    if (limit == RLIM_INFINITY)
-        return "unlimited";
-    snprintf(text, size, "%llu", (unsigned long long)limit);
-    return text;
-}
-
 static PyObject *raise_refused(struct core_state *state, int err, const char *verb, uint64_t addr, uint64_t length,
-                               uint32_t access)
+                               uint32_t access, const struct cause *cause)
 {
-    struct rlimit limit;
-    char soft[32], hard[32];
-
-    if (err == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
-        return core_raise_format(state, err, verb,
-                                 "%llu bytes asked for; RLIMIT_MEMLOCK (ulimit -l), which bounds what is locked in all, "
-                                 "is %s bytes (soft), %s (hard)",
-                                 (unsigned long long)length, limit_text(limit.rlim_cur, soft, sizeof soft),
-                                 limit_text(limit.rlim_max, hard, sizeof hard));
-    if (err == EFAULT)
-        return core_raise_format(state, err, verb,
-                                 "%s, %llu bytes: not all of it is memory of this process that allows the access "
-                                 "(0x%x)",
-                                 core_hex(addr).text, (unsigned long long)length, access);
-    return core_raise_format(state, err, verb, "address %s, length %llu, access 0x%x", core_hex(addr).text,
-                             (unsigned long long)length, access);
+    return core_raise_format(state, err, verb, "address %s, %llu bytes, access 0x%x%s%s", core_hex(addr).text,
+                             (unsigned long long)length, access, cause->used ? ": " : "", cause->text);
 }
 
 /* A region without a registration yet, begun. */
@@ -122,6 +98,7 @@ PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t 
     PyObject *values[5], *result;
     uint64_t addr, length;
     uint32_t access;
+    struct cause cause = {0};
     struct core_mr *self;
     struct ibv_mr *mr;
     int err;
@@ -139,9 +116,11 @@ PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t 
     errno = 0;
     mr = verbs_reg_mr(pd->handle, addr, length, access);
     err = mr ? 0 : verbs_last_errno();
+    if (err)
+        cause_of_region(&cause, ((struct ibv_pd *)pd->handle)->context, addr, length, access, err);
     Py_END_ALLOW_THREADS
     result = core_object_finish(&self->base, mr);
-    return err ? raise_refused(state, err, "ibv_reg_mr", addr, length, access) : result;
+    return err ? raise_refused(state, err, "ibv_reg_mr", addr, length, access, &cause) : result;
 }
 
 static const struct core_params reg_dmabuf_mr_params = {
@@ -157,6 +136,7 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_s
     PyObject *values[6], *result;
     uint64_t offset, length, iova, fd;
     uint32_t access;
+    struct cause cause = {0};
     struct core_mr *self;
     struct ibv_mr *mr;
     int err;
@@ -177,9 +157,11 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_s
     errno = 0;
     mr = verbs.reg_dmabuf_mr(pd->handle, offset, length, iova, (int)fd, (int)access);
     err = mr ? 0 : verbs_last_errno();
+    if (err)
+        cause_of_region(&cause, ((struct ibv_pd *)pd->handle)->context, iova, length, access, err);
     Py_END_ALLOW_THREADS
     result = core_object_finish(&self->base, mr);
-    return err ? raise_refused(state, err, "ibv_reg_dmabuf_mr", iova, length, access) : result;
+    return err ? raise_refused(state, err, "ibv_reg_dmabuf_mr", iova, length, access, &cause) : result;
 }
 
 /* ---- use ------------------------------------------------------------------------------------------------------- */

@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "args.h"
+#include "cause.h"
 #include "context.h"
 #include "cq.h"
 #include "error.h"
 #include "qp_attr.h"
+#include "qp_rules.h"
 #include "qp_cap.h"
 #include "verbs.h"
 #include "wc.h"
@@ -187,37 +189,26 @@ int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const cha
     return 0;
 }
 
-static void append_excess(char *text, size_t size, const char *name, uint32_t asked, const char *limit_name,
-                          uint32_t limit)
-{
-    size_t used = strlen(text);
-
-    if (asked > limit)
-        snprintf(text + used, size - used, "%s%s=%u is over the device's %s=%u", used ? ", " : "", name, asked,
-                 limit_name, limit);
-}
-
 static PyObject *raise_not_created(struct core_context *context, int err, const char *verb, const char *detail,
                                    const struct ibv_qp_init_attr *init)
 {
     struct ibv_device_attr limits;
-    char text[320] = "";
+    struct cause cause = {0};
 
     if (*detail)
         return core_raise(context->base.state, err, verb, detail);
-    if (core_context_limits(context, &limits)) {
-        append_excess(text, sizeof text, "max_send_wr", init->cap.max_send_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
-        append_excess(text, sizeof text, "max_recv_wr", init->cap.max_recv_wr, "max_qp_wr", (uint32_t)limits.max_qp_wr);
-        append_excess(text, sizeof text, "max_send_sge", init->cap.max_send_sge, "max_sge", (uint32_t)limits.max_sge);
-        append_excess(text, sizeof text, "max_recv_sge", init->cap.max_recv_sge, "max_sge", (uint32_t)limits.max_sge);
+    if (core_context_limits(context, &limits))
+        cause_of_qp_sizes(&cause, &limits, &init->cap);
+    if (!cause.used) {
+        cause_add(&cause, "qp_type=%d, max_send_wr=%u, max_recv_wr=%u, max_send_sge=%u, max_recv_sge=%u, "
+                  "max_inline_data=%u", (int)init->qp_type, init->cap.max_send_wr, init->cap.max_recv_wr,
+                  init->cap.max_send_sge, init->cap.max_recv_sge, init->cap.max_inline_data);
+        if (err == EINVAL && init->cap.max_inline_data)
+            cause_add(&cause, "the device does not tell its limit of max_inline_data: try less");
     }
-    if (*text)
-        return core_raise(context->base.state, err, verb, text);
-    return core_raise_format(context->base.state, err, verb,
-                             "qp_type=%d, max_send_wr=%u, max_recv_wr=%u, max_send_sge=%u, max_recv_sge=%u, "
-                             "max_inline_data=%u",
-                             (int)init->qp_type, init->cap.max_send_wr, init->cap.max_recv_wr, init->cap.max_send_sge,
-                             init->cap.max_recv_sge, init->cap.max_inline_data);
+    if (err == ENOMEM)
+        cause_of_locked_memory(&cause);
+    return core_raise(context->base.state, err, verb, cause.text);
 }
 
 PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb, const char *detail,
@@ -252,11 +243,27 @@ PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
+static int raise_not_modified(struct core_qp *self, int err, uint32_t from, const struct ibv_qp_attr *attr,
+                              uint32_t mask, const struct cause *cause)
+{
+    const char *join = cause->used ? ": " : "";
+    char with[320];
+
+    core_qp_mask_text(mask, with, sizeof with);
+    if (mask & IBV_QP_STATE)
+        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x, from %s to %s with %s%s%s", self->qp_num,
+                          core_qp_state_name(from), core_qp_state_name(attr->qp_state), with, join, cause->text);
+    else
+        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x in %s, with %s%s%s", self->qp_num,
+                          core_qp_state_name(from), with, join, cause->text);
+    return -1;
+}
+
 int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask, const char *method)
 {
     struct ibv_qp *qp = self->base.handle;
+    struct cause cause = {0};
     uint32_t from;
-    char with[320];
     int err;
 
     if (core_enter(&self->base, method) < 0)
@@ -265,24 +272,19 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
     Py_BEGIN_ALLOW_THREADS
     errno = 0;
     err = verbs_errno(verbs.modify_qp(qp, attr, (int)mask));
+    if (err) {
+        from = cause_qp_state(qp, from);
+        cause_of_modify(&cause, qp->context, self->limits.qp_type, from, attr, mask, self->port_num, err);
+    }
     Py_END_ALLOW_THREADS
     if (!err && (mask & IBV_QP_PORT))
         self->port_num = attr->port_num;
     core_exit(&self->base);
-    if (!err) {
-        if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) /* it begins anew */
-            Py_CLEAR(self->first_error);
-        return 0;
-    }
-
-    core_qp_mask_text(mask, with, sizeof with);
-    if (mask & IBV_QP_STATE)
-        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x, from %s to %s with %s", self->qp_num,
-                          core_qp_state_name(from), core_qp_state_name(attr->qp_state), with);
-    else
-        core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x in %s, with %s", self->qp_num,
-                          core_qp_state_name(from), with);
-    return -1;
+    if (err)
+        return raise_not_modified(self, err, from, attr, mask, &cause);
+    if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) /* it begins anew */
+        Py_CLEAR(self->first_error);
+    return 0;
 }
 
 int core_qp_query(struct core_qp *self, uint32_t mask, struct ibv_qp_attr *ret_attr, struct ibv_qp_init_attr *ret_init,
@@ -428,28 +430,46 @@ PyObject *core_qp_method_query(PyObject *op, uint32_t mask, const char *const *n
 
 /* ---- posting ----------------------------------------------------------------------------------------------------- */
 
-static void explain(struct core_object *self, uint32_t depth, const char *queue, const char *limit, int err, char *text,
+/* What differs between the two queues of a queue pair when one refuses a request. */
+struct refusal {
+    const char *queue;
+    const char *limit;
+    uint32_t first_state; /* that it takes requests in, and in all after it */
+};
+
+static void explain(struct core_object *self, const struct refusal *refusal, uint32_t depth, int err, char *text,
                     size_t size)
 {
-    const struct ibv_qp *qp = self->handle;
+    struct ibv_qp *qp = self->handle;
+    uint32_t state;
 
     if (!qp) /* closed by another thread since */
         return;
-    if (err == ENOMEM || err == ENOSPC)
-        snprintf(text, size, ": the %s queue is full; it was granted %s=%u", queue, limit, depth);
+    if (err == ENOMEM || err == ENOSPC) {
+        snprintf(text, size, ": the %s queue is full; it was granted %s=%u, and polled completions make room",
+                 refusal->queue, refusal->limit, depth);
+        return;
+    }
+    state = cause_qp_state(qp, qp->state);
+    if (state < refusal->first_state)
+        snprintf(text, size, ": QP 0x%x is in state %s, and its %s queue needs %s", ((struct core_qp *)self)->qp_num,
+                 core_qp_state_name(state), refusal->queue, core_qp_state_name(refusal->first_state));
     else
-        snprintf(text, size, "; QP 0x%x was last known to be in state %s", ((struct core_qp *)self)->qp_num,
-                 core_qp_state_name(qp->state));
+        snprintf(text, size, "; QP 0x%x is in state %s", ((struct core_qp *)self)->qp_num, core_qp_state_name(state));
 }
 
 void core_qp_explain_send(struct core_object *self, int err, char *text, size_t size)
 {
-    explain(self, ((struct core_qp *)self)->limits.max_send_wr, "send", "max_send_wr", err, text, size);
+    static const struct refusal refusal = {"send", "max_send_wr", IBV_QPS_RTS};
+
+    explain(self, &refusal, ((struct core_qp *)self)->limits.max_send_wr, err, text, size);
 }
 
 void core_qp_explain_recv(struct core_object *self, int err, char *text, size_t size)
 {
-    explain(self, ((struct core_qp *)self)->limits.max_recv_wr, "receive", "max_recv_wr", err, text, size);
+    static const struct refusal refusal = {"receive", "max_recv_wr", IBV_QPS_INIT};
+
+    explain(self, &refusal, ((struct core_qp *)self)->limits.max_recv_wr, err, text, size);
 }
 
 static int submit_send(struct core_object *self, void *chain, Py_ssize_t count, void **ret_bad_wr)

@@ -3,7 +3,6 @@
 #include "qp_attr.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ah_attr.h"
@@ -119,26 +118,4 @@ PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *
     if (dict && is_named(names, "alt_ah_attr") && put_ah_attr(state, dict, "alt_ah_attr", &attr->alt_ah_attr) < 0)
         Py_CLEAR(dict);
     return dict;
-}
-
-const char *core_qp_state_name(uint32_t qp_state)
-{
-    static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-    return qp_state < sizeof names / sizeof *names ? names[qp_state] : "?";
-}
-
-void core_qp_mask_text(uint32_t mask, char *text, size_t size)
-{
-    static const char *const names[] = {
-        "STATE",     "CUR_STATE",        "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS",       "PKEY_INDEX",     "PORT", "QKEY",
-        "AV",        "PATH_MTU",         "TIMEOUT",             "RETRY_CNT",          "RNR_RETRY",      "RQ_PSN",
-        "MAX_QP_RD_ATOMIC", "ALT_PATH",  "MIN_RNR_TIMER",       "SQ_PSN",             "MAX_DEST_RD_ATOMIC",
-        "PATH_MIG_STATE",   "CAP",       "DEST_QPN", [25] = "RATE_LIMIT"};
-    size_t used = 0;
-
-    *text = '\0';
-    for (size_t i = 0; i < sizeof names / sizeof *names && used < size; i++)
-        if (mask & 1u << i && names[i])
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "|" : "", names[i]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* struct ibv_qp_attr: its fields by name, for modify() and query(), and words for states and masks. */
+/* struct ibv_qp_attr: its fields by name, for modify() and query(). */
 #ifndef CORE_QP_ATTR_H
 #define CORE_QP_ATTR_H
 
@@ -12,11 +12,5 @@ int core_qp_attr_set(struct core_state *state, struct ibv_qp_attr *attr, PyObjec
 
 /* Fields as a dictionary: those called `names` (ended by NULL), or all where that is NULL, without cap. */
 PyObject *core_qp_attr_dict(struct core_state *state, const struct ibv_qp_attr *attr, const char *const *names);
-
-/* "RTR" for IBV_QPS_RTR; "?" for what is none. */
-const char *core_qp_state_name(uint32_t qp_state);
-
-/* "STATE|PORT" for a mask of IBV_QP_ bits; what fits is written. */
-void core_qp_mask_text(uint32_t mask, char *text, size_t size);
 
 #endif

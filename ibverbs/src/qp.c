@@ -114,6 +114,30 @@ static int find_port(struct core_qp *self, uint8_t *ret)
     return 0;
 }
 
+/*
+ * Reads and atomics at once, before a device refuses them without a reason. One is what everything can, and is not asked
+ * about. Returns 0 or -1 with an exception.
+ */
+static int check_depth(struct core_qp *self, const char *name, uint8_t depth, bool responder, const char *method)
+{
+    struct core_context *context = core_context_of(&self->base);
+    struct ibv_device_attr limits;
+    int most;
+
+    if (depth <= 1)
+        return 0;
+    if (core_check_open(&self->base, method) < 0)
+        return -1;
+    if (!core_context_limits(context, &limits))
+        return 0;
+    most = responder ? limits.max_qp_rd_atom : limits.max_qp_init_rd_atom;
+    if (depth <= most)
+        return 0;
+    core_raise_range_format(self->base.state, "%s must be between 0 and %d, the %s of device %s, got %d", name, most,
+                            responder ? "max_qp_rd_atom" : "max_qp_init_rd_atom", context->name, depth);
+    return -1;
+}
+
 static const struct core_params to_rtr_params = {
     "QP.to_rtr",
     9,
@@ -163,8 +187,11 @@ static PyObject *qp_to_rtr(PyObject *op, PyObject *const *args, Py_ssize_t nargs
             attr.path_mtu = (enum ibv_mtu)mtu;
         }
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-        if (self->limits.qp_type != IBV_QPT_UC)
+        if (self->limits.qp_type != IBV_QPT_UC) {
             mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+            if (check_depth(self, "max_dest_rd_atomic", attr.max_dest_rd_atomic, true, "to_rtr") < 0)
+                return NULL;
+        }
     }
     if (core_qp_modify(self, &attr, mask, "to_rtr") < 0)
         return NULL;
@@ -195,8 +222,11 @@ static PyObject *qp_to_rts(PyObject *op, PyObject *const *args, Py_ssize_t nargs
         (values[4] && core_u8(state, values[4], "max_rd_atomic", &attr.max_rd_atomic) < 0))
         return NULL;
     attr.sq_psn = (uint32_t)psn;
-    if (self->limits.qp_type != IBV_QPT_UD && self->limits.qp_type != IBV_QPT_UC)
+    if (self->limits.qp_type != IBV_QPT_UD && self->limits.qp_type != IBV_QPT_UC) {
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+        if (check_depth(self, "max_rd_atomic", attr.max_rd_atomic, false, "to_rts") < 0)
+            return NULL;
+    }
     if (core_qp_modify(self, &attr, mask, "to_rts") < 0)
         return NULL;
     Py_RETURN_NONE;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "args.h"
+#include "cause.h"
 #include "classes.h"
 #include "context.h"
 #include "error.h"
@@ -48,18 +49,16 @@ static PyObject *srq_no_constructor(PyTypeObject *type, PyObject *args, PyObject
 static PyObject *raise_not_created(struct core_context *context, int err, const char *verb,
                                    const struct ibv_srq_attr *attr)
 {
-    struct core_state *state = context->base.state;
     struct ibv_device_attr limits;
-    bool known = core_context_limits(context, &limits);
+    struct cause cause = {0};
 
-    if (known && attr->max_wr > (uint32_t)limits.max_srq_wr)
-        return core_raise_format(state, err, verb, "max_wr=%u is over the device's max_srq_wr=%d",
-                                 attr->max_wr, limits.max_srq_wr);
-    if (known && attr->max_sge > (uint32_t)limits.max_srq_sge)
-        return core_raise_format(state, err, verb, "max_sge=%u is over the device's max_srq_sge=%d",
-                                 attr->max_sge, limits.max_srq_sge);
-    return core_raise_format(state, err, verb, "max_wr=%u, max_sge=%u, srq_limit=%u", attr->max_wr,
-                             attr->max_sge, attr->srq_limit);
+    if (core_context_limits(context, &limits))
+        cause_of_srq_sizes(&cause, &limits, attr);
+    if (!cause.used)
+        cause_add(&cause, "max_wr=%u, max_sge=%u, srq_limit=%u", attr->max_wr, attr->max_sge, attr->srq_limit);
+    if (err == ENOMEM)
+        cause_of_locked_memory(&cause);
+    return core_raise(context->base.state, err, verb, cause.text);
 }
 
 /*
@@ -169,6 +168,21 @@ static PyObject *srq_post_recv(PyObject *op, PyObject *const *args, Py_ssize_t n
 
 static const struct core_params modify_params = {"SRQ.modify", 2, 0, {CORE_NAME_max_wr, CORE_NAME_srq_limit}};
 
+static PyObject *raise_not_modified(struct srq *self, int err, const struct ibv_srq_attr *attr, int mask)
+{
+    struct ibv_srq_attr asked = *attr;
+    struct ibv_device_attr limits;
+    struct cause cause = {0};
+
+    if (!(mask & IBV_SRQ_MAX_WR))
+        asked.max_wr = self->limits.max_recv_wr;
+    if (core_context_limits(core_context_of(&self->base), &limits))
+        cause_of_srq_sizes(&cause, &limits, &asked);
+    if (!cause.used)
+        cause_add(&cause, "max_wr=%u, srq_limit=%u (0: not asked for)", attr->max_wr, attr->srq_limit);
+    return core_raise(self->base.state, err, "ibv_modify_srq", cause.text);
+}
+
 static PyObject *srq_modify(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct srq *self = (struct srq *)op;
@@ -203,8 +217,7 @@ static PyObject *srq_modify(PyObject *op, PyObject *const *args, Py_ssize_t narg
         self->limits.max_recv_wr = attr.max_wr;
     core_exit(&self->base);
     if (err)
-        return core_raise_format(self->base.state, err, "ibv_modify_srq", "max_wr=%u, srq_limit=%u (0: not asked for)",
-                                 attr.max_wr, attr.srq_limit);
+        return raise_not_modified(self, err, &attr, mask);
     Py_RETURN_NONE;
 }
 
