@@ -19,6 +19,7 @@
 #include "classes.h"
 #include "error.h"
 #include "object.h"
+#include "qp_attr.h"
 #include "qp_rules.h"
 #include "rdmacm.h"
 #include "verbs.h"
