@@ -7,6 +7,7 @@
 #define CHECK(name, value) _Static_assert((int)(name) == (value), #name);
 #define SKIP(name, value)
 CORE_CONSTANTS(CHECK, SKIP)
+CORE_QP_TYPES(CHECK)
 #undef SKIP
 #undef CHECK
 

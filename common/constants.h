@@ -23,14 +23,6 @@
     NEWER(IBV_ACCESS_FLUSH_GLOBAL, 1 << 8)                                                                             \
     NEWER(IBV_ACCESS_FLUSH_PERSISTENT, 1 << 9)                                                                         \
     X(IBV_ACCESS_RELAXED_ORDERING, 1 << 20)                                                                            \
-    /* enum ibv_qp_type */                                                                                             \
-    X(IBV_QPT_RC, 2)                                                                                                   \
-    X(IBV_QPT_UC, 3)                                                                                                   \
-    X(IBV_QPT_UD, 4)                                                                                                   \
-    X(IBV_QPT_RAW_PACKET, 8)                                                                                           \
-    X(IBV_QPT_XRC_SEND, 9)                                                                                             \
-    X(IBV_QPT_XRC_RECV, 10)                                                                                            \
-    X(IBV_QPT_DRIVER, 255)                                                                                             \
     /* enum ibv_qp_state */                                                                                            \
     X(IBV_QPS_RESET, 0)                                                                                                \
     X(IBV_QPS_INIT, 1)                                                                                                 \
@@ -179,6 +171,16 @@
     X(IBV_EVENT_CLIENT_REREGISTER, 17)                                                                                 \
     X(IBV_EVENT_GID_CHANGE, 18)                                                                                        \
     X(IBV_EVENT_WQ_FATAL, 19)
+
+/* enum ibv_qp_type, of which a module takes those that it can make. */
+#define CORE_QP_TYPES(X) \
+    X(IBV_QPT_RC, 2) \
+    X(IBV_QPT_UC, 3) \
+    X(IBV_QPT_UD, 4) \
+    X(IBV_QPT_RAW_PACKET, 8) \
+    X(IBV_QPT_XRC_SEND, 9) \
+    X(IBV_QPT_XRC_RECV, 10) \
+    X(IBV_QPT_DRIVER, 255)
 /* clang-format on */
 
 struct core_constant {

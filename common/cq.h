@@ -31,6 +31,7 @@ struct core_cq_source {
 struct core_cq {
     struct core_object base;
     const struct core_cq_source *source;
+    bool lost_qps; /* a queue pair of it was destroyed; written without the GIL, atomically */
     struct core_object *channel; /* held as a parent; NULL where there is none */
     uint64_t events;             /* read by the channel and not yet acknowledged by the program */
     int deferred_err;            /* of the library, to be raised by the next call */

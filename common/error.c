@@ -257,6 +257,21 @@ PyObject *core_raise_unsupported(struct core_state *state, const char *library, 
     return NULL;
 }
 
+PyObject *core_raise_unsupported_format(struct core_state *state, const char *operation, const char *format, ...)
+{
+    PyObject *detail;
+    va_list values;
+
+    va_start(values, format);
+    detail = PyUnicode_FromFormatV(format, values);
+    va_end(values);
+    if (!detail)
+        return NULL;
+    raise_class(state->types[CORE_TYPE_UNSUPPORTED_ERROR], EOPNOTSUPP, operation, detail);
+    Py_DECREF(detail);
+    return NULL;
+}
+
 PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, int64_t least, uint64_t most)
 {
     PyObject *text = PyObject_Str(value);

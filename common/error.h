@@ -47,6 +47,9 @@ PyObject *core_raise_format_v(struct core_state *state, int err, const char *ope
 PyObject *core_raise_unsupported(struct core_state *state, const char *library, const char *operation,
                                  const char *since);
 
+/* The same for what a device or the library's provider does not have, in words of the caller's. */
+PyObject *core_raise_unsupported_format(struct core_state *state, const char *operation, const char *format, ...);
+
 /* Raises RangeError for a value that its field does not hold. Always returns NULL. */
 PyObject *core_raise_range(struct core_state *state, const char *field, PyObject *value, int64_t least, uint64_t most);
 

@@ -53,15 +53,28 @@ static void put_unsigned(char *at, size_t size, uint64_t value)
     }
 }
 
-static PyObject *get_gid(PyObject *self, const char *at)
+static bool is_no_gid(const char *at)
 {
     static const char none[16];
+
+    return memcmp(at, none, sizeof none) == 0;
+}
+
+static PyObject *get_gid(PyObject *self, const char *at)
+{
     struct core_state *state;
 
-    if (memcmp(at, none, sizeof none) == 0)
+    if (is_no_gid(at))
         Py_RETURN_NONE;
     state = core_state_of(Py_TYPE(self));
     return state ? core_gid_new(state, (const uint8_t *)at) : NULL;
+}
+
+static PyObject *get_gid_bytes(const char *at)
+{
+    if (is_no_gid(at))
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(at, 16);
 }
 
 static PyObject *get_object(const char *at)
@@ -87,6 +100,8 @@ PyObject *core_field_get(PyObject *self, void *closure)
         return PyBool_FromLong(*at);
     case CORE_FIELD_GID:
         return get_gid(self, at);
+    case CORE_FIELD_GID_BYTES:
+        return get_gid_bytes(at);
     case CORE_FIELD_OBJECT:
         return get_object(at);
     case CORE_FIELD_SIGNED: /* every signed field of verbs is an int */
@@ -172,6 +187,7 @@ static __attribute__((noinline)) int store_slowly(struct core_state *state, PyOb
         *at = (char)truth;
         return 0;
     case CORE_FIELD_GID:
+    case CORE_FIELD_GID_BYTES:
         if (value != Py_None)
             return core_gid_bytes(state, value, field->name, (uint8_t *)at);
         memset(at, 0, 16);

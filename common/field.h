@@ -19,6 +19,7 @@ enum core_field_kind {
     CORE_FIELD_TEXT,   /* a char array, ended by NUL where it is not full */
     CORE_FIELD_BOOL,   /* any object's truth, in one byte */
     CORE_FIELD_GID,    /* 16 bytes; None stands for all zero */
+    CORE_FIELD_GID_BYTES, /* the same, read as bytes */
     CORE_FIELD_OBJECT, /* a reference to any object; NULL reads as None */
 };
 
@@ -106,6 +107,26 @@ PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
 #define CORE_RECORD_SLOTS(name, new_, hash_)                                                                           \
     {Py_tp_new, new_}, {Py_tp_dealloc, core_value_dealloc}, {Py_tp_repr, name##_repr},                                 \
         {Py_tp_richcompare, name##_compare}, {Py_tp_hash, hash_}, {Py_tp_methods, name##_methods}
+
+/*
+ * A whole class whose objects C fills in and nobody changes: `struct object` is a PyObject_HEAD and a structure `attr`.
+ * LIST(X, object) has X(object, name, member of attr, kind, doc) for each attribute. The slots of its specification are
+ * {Py_tp_doc, ...}, CORE_ATTR_SLOTS(object), {0, NULL}.
+ */
+#define CORE_ATTR_CLASS(object, LIST)                                                                                  \
+    enum object##_index { LIST(CORE_ATTR_INDEX, object) object##_COUNT };                                              \
+    static const struct core_field object##_fields[] = {LIST(CORE_ATTR_FIELD, object)};                                \
+    static const struct core_record object##_record = {object##_fields, object##_COUNT};                               \
+    CORE_CONSTANT_RECORD_FUNCTIONS(object, object##_record)                                                            \
+    static PyMethodDef object##_methods[] = {CORE_RECORD_METHOD(object), {NULL, NULL, 0, NULL}};                       \
+    static PyGetSetDef object##_getset[] = {LIST(CORE_ATTR_ROW, object){NULL, NULL, NULL, NULL, NULL}};
+
+#define CORE_ATTR_INDEX(object, name, member, kind, doc) object##_##name,
+#define CORE_ATTR_FIELD(object, name, member, kind, doc) CORE_FIELD_OF_KIND(object, attr.member, #name, kind),
+#define CORE_ATTR_ROW(object, name, member, kind, doc)                                                                 \
+    {#name, core_field_get, NULL, doc, (void *)&object##_fields[object##_##name]},
+#define CORE_ATTR_SLOTS(object)                                                                                        \
+    CORE_RECORD_SLOTS(object, object##_new, object##_hash), {Py_tp_getset, object##_getset}
 
 /*
  * The end of tp_dealloc of a value: frees it, and lets go of its class. The first for classes that the collector does

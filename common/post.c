@@ -169,7 +169,7 @@ static int put_send(struct core_object *self, const struct wr_limits *limits, Py
     return 0;
 }
 
-static PyObject *recv_list(PyObject *item)
+PyObject *core_recv_list(PyObject *item)
 {
     return ((struct core_recv_wr *)item)->sg_list;
 }
@@ -201,7 +201,7 @@ static bool sends_are_self_contained(const struct wr_limits *limits, const void 
     return true;
 }
 
-static bool receives_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count)
+bool core_receives_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count)
 {
     (void)limits;
     (void)chain;
@@ -213,7 +213,7 @@ const struct core_post_form core_post_sends = {
     CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), core_send_list, put_send, sends_are_self_contained,
 };
 const struct core_post_form core_post_receives = {
-    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), recv_list, put_recv, receives_are_self_contained,
+    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), core_recv_list, put_recv, core_receives_are_self_contained,
 };
 
 /* The source: fills `chain` from the requests. Returns 0, or -1 with an exception. */

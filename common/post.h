@@ -53,10 +53,14 @@ struct core_post_queue {
  */
 int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct core_post_queue *queue);
 
-/* ---- for a module's own form of sends ------------------------------------------------------------------------------- */
+/* ---- for a module's own forms --------------------------------------------------------------------------------------- */
 
-/* The list of a SendWR. */
+/* The list of a SendWR and of a RecvWR. */
 PyObject *core_send_list(PyObject *item);
+PyObject *core_recv_list(PyObject *item);
+
+/* Whether a chain of receives is: always. */
+bool core_receives_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count);
 
 /* The address handle that a SendWR names, NULL for none. Returns 0, or -1 with EBADF where it is closed. */
 int core_send_ah(struct core_object *self, PyObject *item, Py_ssize_t index, struct ibv_ah **ret_ah);

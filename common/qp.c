@@ -19,11 +19,19 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Its completions may outlive it: the queues are told before it goes. */
+static void tell_cq(struct core_object *cq)
+{
+    __atomic_store_n(&((struct core_cq *)cq)->lost_qps, true, __ATOMIC_RELAXED);
+}
+
 static int qp_destroy(struct core_object *self)
 {
     struct core_context *context = core_context_of(self);
     int err;
 
+    tell_cq(((struct core_qp *)self)->send_cq);
+    tell_cq(((struct core_qp *)self)->recv_cq);
     core_events_hold(&context->async);
     err = verbs_errno(verbs.destroy_qp(self->handle));
     core_events_release(&context->async);
@@ -259,6 +267,17 @@ static int raise_not_modified(struct core_qp *self, int err, uint32_t from, cons
     return -1;
 }
 
+/* The provider's rings would go on where they were while the device begins anew. */
+static int refuse_restart(struct core_qp *self, const struct ibv_qp_attr *attr, uint32_t mask, const char *method)
+{
+    if (!self->once || !self->was_sent || !(mask & IBV_QP_STATE) || attr->qp_state != IBV_QPS_INIT)
+        return 0;
+    core_raise_method(&self->base, EINVAL, method,
+                      "QP 0x%x was in RTS already; a queue pair of this provider cannot be used again after RESET: make "
+                      "a new one", self->qp_num);
+    return -1;
+}
+
 int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask, const char *method)
 {
     struct ibv_qp *qp = self->base.handle;
@@ -266,7 +285,7 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
     uint32_t from;
     int err;
 
-    if (core_enter(&self->base, method) < 0)
+    if (refuse_restart(self, attr, mask, method) < 0 || core_enter(&self->base, method) < 0)
         return -1;
     from = qp->state;
     Py_BEGIN_ALLOW_THREADS
@@ -277,6 +296,8 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
         cause_of_modify(&cause, qp->context, self->limits.qp_type, from, attr, mask, self->port_num, err);
     }
     Py_END_ALLOW_THREADS
+    if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS)
+        self->was_sent = true;
     if (!err && (mask & IBV_QP_PORT))
         self->port_num = attr->port_num;
     core_exit(&self->base);

@@ -22,6 +22,8 @@ struct core_qp {
     uint32_t qp_num;
     uint8_t port_num; /* from the last modify that named one */
     bool sq_sig_all;
+    bool once;     /* the provider cannot start it anew: what was in RTS may not come out of RESET again */
+    bool was_sent; /* it has been in RTS */
     PyObject *first_error; /* the first completion since it was reset that says what went wrong: a WC, or NULL */
 };
 

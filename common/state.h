@@ -23,7 +23,8 @@
     X(pkey_index) X(qkey) X(remote) X(sgid_index) X(mtu) X(hop_limit) X(min_rnr_timer) X(max_dest_rd_atomic) X(sl)     \
     X(traffic_class) X(is_global) X(psn) X(retry_cnt) X(rnr_retry) X(max_rd_atomic) X(attr_mask) X(ah_attr)            \
     X(operation) X(err) X(detail) X(wc) X(mr) X(qp_num) X(gid) X(lid) X(posted) X(_value2member_map_) X(_inverted_)    \
-    X(hold)
+    X(hold) X(dest) X(wc_flags) X(sgid) X(unsolicited) X(send_ops_flags) X(unsolicited_write_recv) X(inline_write)      \
+    X(processing_hints) X(dmabuf_fd) X(dmabuf_offset) X(dmabuf_length) X(buffer)
 
 enum core_name {
 #define CORE_NAME_ID(name) CORE_NAME_##name,

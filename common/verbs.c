@@ -80,6 +80,16 @@ struct ibv_mr *verbs_reg_mr(struct ibv_pd *pd, uint64_t addr, size_t length, uns
     return verbs.reg_mr(pd, start, length, (int)(access & ~VERBS_ACCESS_OPTIONAL));
 }
 
+struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    struct verbs_context *vctx = verbs_get_ctx_op(context, create_qp_ex);
+
+    if (vctx)
+        return vctx->create_qp_ex(context, attr);
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
 int verbs_errno(int returned)
 {
     if (returned >= 0)

@@ -42,6 +42,9 @@ int verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_p
  */
 struct ibv_mr *verbs_reg_mr(struct ibv_pd *pd, uint64_t addr, size_t length, unsigned access);
 
+/* ibv_create_qp_ex; NULL with EOPNOTSUPP where the provider has none. */
+struct ibv_qp *verbs_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+
 /* One dialect for what ibv_post_*, ibv_modify_* and their like return: 0, or a positive errno also for -1 and -errno. */
 int verbs_errno(int returned);
 

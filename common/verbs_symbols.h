@@ -43,6 +43,7 @@
     REQ(create_qp, "13")                                                                                               \
     REQ(modify_qp, "13")                                                                                               \
     REQ(query_qp, "13")                                                                                                \
+    OPT(qp_to_qp_ex, "24")                                                                                             \
     REQ(destroy_qp, "13")                                                                                              \
     REQ(create_ah, "13")                                                                                               \
     REQ(destroy_ah, "13")                                                                                              \

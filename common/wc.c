@@ -183,8 +183,11 @@ static const char *status_text(const struct ibv_wc *wc)
 
 static PyObject *describe_one(const struct ibv_wc *wc)
 {
-    return PyUnicode_FromFormat("%s (status %d), wr_id=%llu, qp_num=0x%x, vendor_err=0x%x", status_text(wc),
-                                (int)wc->status, (unsigned long long)wc->wr_id, wc->qp_num, wc->vendor_err);
+    const char *vendor = core_wc_vendor_text(wc), *hint = core_wc_vendor_hint(wc);
+
+    return PyUnicode_FromFormat("%s (status %d), wr_id=%llu, qp_num=0x%x, vendor_err=0x%x%s%s%s%s", status_text(wc),
+                                (int)wc->status, (unsigned long long)wc->wr_id, wc->qp_num, wc->vendor_err,
+                                vendor ? ", " : "", vendor ? vendor : "", hint ? "; " : "", hint ? hint : "");
 }
 
 PyObject *core_wc_describe(PyObject *op)

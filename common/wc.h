@@ -24,6 +24,13 @@ struct core_wc {
 /* The size of the module's WC, which begins with the above; each module defines it. */
 extern const size_t core_wc_size;
 
+/*
+ * A device's own number for a failure in words, and what to look for first; NULL where the module knows none. Each
+ * module defines them.
+ */
+const char *core_wc_vendor_text(const struct ibv_wc *wc);
+const char *core_wc_vendor_hint(const struct ibv_wc *wc);
+
 /* A completion that the library gave, as an object: one that succeeded, and one that failed. */
 PyObject *core_wc_new(struct core_state *state, const struct ibv_wc *wc);
 PyObject *core_wc_new_failed(struct core_state *state, const struct ibv_wc *wc);

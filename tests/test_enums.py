@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import importlib
 import inspect
 import pickle
 from typing import Any
@@ -22,7 +23,10 @@ def extension(ib: Any) -> Any:
 
 @pytest.fixture
 def tree(ib: Any) -> ast.Module:
-    return ast.parse(inspect.getsource(ib.enums))
+    """What is written of the enums: those of the package, and those that both packages have."""
+    shared = importlib.import_module(f"{ib.__name__}.verbs_enums")
+    own, both = (ast.parse(inspect.getsource(module)) for module in (ib.enums, shared))
+    return ast.Module([*own.body, *both.body], [])
 
 
 def classes(ib: Any) -> dict[str, Any]:

@@ -27,10 +27,17 @@ static const struct core_library libraries[] = {
     {verbs_load, "ibverbs needs libibverbs: install " CORE_LIBIBVERBS_ADVICE},
 };
 
+static const struct core_constant qp_types[] = {
+#define ROW(name, value) {#name, value},
+    CORE_QP_TYPES(ROW)
+#undef ROW
+};
+
 static int module_exec(PyObject *module)
 {
     if (core_module_exec(module, libraries, sizeof libraries / sizeof *libraries, classes,
-                         sizeof classes / sizeof *classes) < 0)
+                         sizeof classes / sizeof *classes) < 0 ||
+        core_add_constants(module, qp_types, sizeof qp_types / sizeof *qp_types) < 0)
         return -1;
     return cuda_add_functions(module);
 }
