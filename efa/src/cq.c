@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* efa.CQ, the base class of all completion queues of this package, and Context.create_cq() */
+#include <errno.h>
+#include <string.h>
+
+#include "attrs.h"
+#include "classes.h"
+#include "efa_cq.h"
+#include "error.h"
+#include "makers.h"
+#include "verbs.h"
+
+/* ---- polling --------------------------------------------------------------------------------------------------------- */
+
+/*
+ * From rdma-core 59 on the provider says EINVAL of each completion whose queue pair is gone, and goes on behind it with
+ * the next call; nobody waits for those.
+ */
+static int reap(struct core_cq *self, uint32_t most, uint32_t *ret_found)
+{
+    int err;
+
+    for (uint32_t tries = 0; tries <= (uint32_t)core_cq_handle(self)->cqe; tries++) {
+        err = core_cq_reap(self, most, ret_found);
+        if (err != EINVAL || !__atomic_load_n(&self->lost_qps, __ATOMIC_RELAXED))
+            return err;
+    }
+    return err;
+}
+
+static void add(struct core_cq *self, uint32_t at, PyObject *wc)
+{
+    (void)self;
+    (void)at;
+    memset(&((struct efa_wc *)wc)->extra, 0, sizeof(struct efa_wc_extra));
+}
+
+static const struct core_cq_source source = {"ibv_poll_cq", reap, add, true};
+
+PyObject *efa_context_create_cq(PyObject *context, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_context_create_cq(context, args, nargs, kwnames, EFA_TYPE_CQ_PLAIN, &source);
+}
+
+/* ---- the classes ------------------------------------------------------------------------------------------------------ */
+
+PyObject *efa_cq_query(PyObject *op, PyObject *ignored)
+{
+    struct core_object *self = (struct core_object *)op;
+    struct dv_cq_attr attr = {0};
+    int err;
+
+    (void)ignored;
+    if (core_check_open(self, "query_efa") < 0)
+        return NULL;
+    if (!efadv.query_cq)
+        return core_raise_unsupported(self->state, "libefa", "efadv_query_cq", efadv_since("efadv_query_cq"));
+    err = verbs_errno(efadv.query_cq(self->handle, &attr, sizeof attr)); /* asks nobody but the library */
+    return err ? core_raise(self->state, err, "efadv_query_cq", NULL) : efa_cq_attr_new(self->state, &attr);
+}
+
+static PyMethodDef base_methods[] = {CORE_LIFETIME_METHODS, CORE_CQ_METHODS, EFA_CQ_QUERY_METHOD, {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef base_getset[] = {CORE_LIFETIME_GETSET, CORE_CQ_GETSET, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMemberDef base_members[] = {CORE_LIFETIME_MEMBERS, {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot base_slots[] = {
+    {Py_tp_doc, "_CQBase()\n--\n\nWhat CQ and CQEx have in common."},
+    {Py_tp_new, core_cq_no_constructor},
+    CORE_LIFETIME_SLOTS,
+    {Py_tp_repr, core_object_repr},
+    {Py_tp_methods, base_methods},
+    {Py_tp_getset, base_getset},
+    {Py_tp_members, base_members},
+    {0, NULL},
+};
+
+const PyType_Spec efa_cq_base_spec = {
+    .basicsize = sizeof(struct core_cq),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = base_slots,
+};
+
+static PyType_Slot cq_slots[] = {
+    {Py_tp_doc, "CQ()\n--\n\nA completion queue; Context.create_cq() makes one."},
+    {Py_tp_new, core_cq_no_constructor},
+    CORE_LIFETIME_SLOTS,
+    {0, NULL},
+};
+
+const PyType_Spec efa_cq_spec = {
+    .basicsize = sizeof(struct core_cq),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = cq_slots,
+};

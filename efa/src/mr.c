@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* efa.MR */
+#include "mr.h"
+
+#include "attrs.h"
+#include "classes.h"
+#include "error.h"
+#include "verbs.h"
+
+static PyObject *mr_query_efa(PyObject *op, PyObject *ignored)
+{
+    struct core_object *self = (struct core_object *)op;
+    struct dv_mr_attr attr = {0};
+    int err;
+
+    (void)ignored;
+    if (core_check_open(self, "query_efa") < 0)
+        return NULL;
+    if (!efadv.query_mr)
+        return core_raise_unsupported(self->state, "libefa", "efadv_query_mr", efadv_since("efadv_query_mr"));
+    if (core_enter(self, "query_efa") < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    err = verbs_errno(efadv.query_mr(self->handle, &attr, sizeof attr));
+    Py_END_ALLOW_THREADS
+    core_exit(self);
+    return err ? core_raise(self->state, err, "efadv_query_mr", NULL) : efa_mr_attr_new(self->state, &attr);
+}
+
+static PyMethodDef mr_methods[] = {
+    CORE_LIFETIME_METHODS,
+    CORE_MR_METHODS,
+    {"query_efa", mr_query_efa, METH_NOARGS,
+     "query_efa($self)\n--\n\nReturn which interconnects reach the region, as an MRAttr. efadv_query_mr."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef mr_getset[] = {CORE_LIFETIME_GETSET, CORE_MR_GETSET, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyMemberDef mr_members[] = {CORE_LIFETIME_MEMBERS, {NULL, 0, 0, 0, NULL}};
+
+static PyType_Slot mr_slots[] = {
+    {Py_tp_doc, "MR()\n--\n\nA registered memory region; PD.reg_mr() makes one."},
+    {Py_tp_new, core_mr_no_constructor},
+    {Py_tp_traverse, core_mr_traverse},
+    {Py_tp_clear, core_mr_clear},
+    {Py_tp_dealloc, core_object_dealloc},
+    {Py_tp_repr, core_mr_repr},
+    {Py_tp_methods, mr_methods},
+    {Py_tp_getset, mr_getset},
+    {Py_tp_members, mr_members},
+    {0, NULL},
+};
+
+const PyType_Spec efa_mr_spec = {
+    .basicsize = sizeof(struct core_mr),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .slots = mr_slots,
+};
