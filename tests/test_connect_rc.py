@@ -44,6 +44,8 @@ class Context:
 class QP:
     """Takes down each call under the names of the parameters that the real class lists."""
 
+    srq: Any = None
+
     def __init__(self, **port: Any) -> None:
         self.pd = SimpleNamespace(context=Context(**port))
         self.calls: list[str] = []
@@ -57,6 +59,12 @@ class QP:
 
     def to_init(self, *args: Any, **kwargs: Any) -> None:
         self._note("to_init", *args, **kwargs)
+
+    def post_recv(self, wrs: Any) -> None:
+        wrs = list(wrs)
+        if wrs:
+            self.calls.append("post_recv")
+            self.posted = wrs
 
     def to_rtr(self, *args: Any, **kwargs: Any) -> None:
         self._note("to_rtr", *args, **kwargs)
@@ -236,6 +244,32 @@ def test_what_a_query_raises_comes_through_before_anything_is_touched() -> None:
     assert not qp.calls
 
 
+# ---- receives ------------------------------------------------------------------------------------------------------
+
+
+def test_receives_are_posted_between_init_and_rtr() -> None:
+    qp = QP()
+    wrs = [ibverbs.RecvWR(i) for i in range(3)]
+    connect(qp, recv=iter(wrs))
+    assert qp.calls == ["to_init", "post_recv", "to_rtr", "to_rts"]
+    assert qp.posted == wrs
+
+
+def test_they_go_to_the_shared_queue_where_there_is_one() -> None:
+    qp, srq = QP(), QP()
+    qp.srq = srq
+    connect(qp, recv=[ibverbs.RecvWR(1)])
+    assert srq.calls == ["post_recv"] and "post_recv" not in qp.calls
+
+
+def test_a_refused_receive_leaves_the_queue_pair_before_the_peer_can_reach_it() -> None:
+    qp = QP()
+    qp.post_recv = lambda wrs: (_ for _ in ()).throw(ValueError("too many entries"))
+    with pytest.raises(ValueError):
+        connect(qp, recv=[ibverbs.RecvWR(1)])
+    assert qp.calls == ["to_init"]
+
+
 # ---- other states to begin in --------------------------------------------------------------------------------------
 
 
@@ -243,8 +277,9 @@ def info_of(end: Any) -> Any:
     return ibverbs.local_qp_info(end.qp, end.node.port_attr, end.node.gid, port=end.node.port)
 
 
-def connect_end(end: Any, to: Any) -> None:
-    connect_rc(end.qp, info_of(to), port=end.node.port, sgid_index=end.node.gid_index, access=all_access(ibverbs))
+def connect_end(end: Any, to: Any, **options: Any) -> None:
+    index = end.node.gid_index
+    connect_rc(end.qp, info_of(to), port=end.node.port, sgid_index=index, access=all_access(ibverbs), **options)
 
 
 @pytest.mark.needs("rc")
@@ -259,6 +294,42 @@ def test_receives_posted_in_init_are_there_for_the_first_send(make: Make) -> Non
     assert poll_for(a.send_cq, 1)[0].is_success
     assert poll_for(b.recv_cq, 1)[0].wr_id == 7
     assert b.buf[0:5] == b"first"
+
+
+@pytest.mark.needs("rc")
+@pytest.mark.parametrize("shared", [pytest.param(True, marks=pytest.mark.needs("srq")), False])
+def test_a_peer_that_is_ahead_finds_the_receives_of_connect_rc(make: Make, shared: bool) -> None:
+    """The first send is under way before the other end is connected; it never finds a queue pair without receives."""
+    a, b = make(), make(with_srq=shared)
+    connect_end(a, b, timeout=16, rnr_retry=0)
+    a.buf[0:5] = b"first"
+    a.qp.post_send([a.send_wr(5, wr_id=i) for i in range(3)])
+    connect_end(b, a, recv=[b.recv_wr(16, 64 * i, wr_id=10 + i) for i in range(3)])
+    assert [wc.wr_id for wc in b.received(3)] == [10, 11, 12]
+    assert len(a.sent(3)) == 3
+    assert b.buf[0:5] == b.buf[64:69] == b.buf[128:133] == b"first"
+
+
+@pytest.mark.needs("rc")
+def test_one_receive_needs_no_list(make: Make) -> None:
+    a, b = make(), make()
+    connect_end(b, a, recv=b.recv_wr(wr_id=3))
+    connect_end(a, b)
+    a.do(a.send_wr())
+    assert b.received()[0].wr_id == 3
+
+
+@pytest.mark.needs("rc")
+def test_it_goes_on_from_init_after_a_refused_receive(ib: Any, make: Make) -> None:
+    a, b = make(), make(sges=1)
+    most = b.qp.query()[1].max_recv_sge
+    with pytest.raises(ValueError, match="sg_list"):
+        connect_end(b, a, recv=[ib.RecvWR(1, [b.mr.sge(1)] * (most + 1))])
+    assert b.qp.state == ib.QPState.INIT
+    connect_end(b, a, recv=[b.recv_wr(wr_id=4)])
+    connect_end(a, b)
+    a.do(a.send_wr())
+    assert b.received()[0].wr_id == 4
 
 
 @pytest.mark.needs("rc")

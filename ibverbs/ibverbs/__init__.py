@@ -56,6 +56,7 @@ from .enums import (
 from .gids import GidChoice, GidNotFoundError, select_gid
 from .helpers import QPInfo, connect_rc, local_qp_info, reg_tensor, tensor_addr_len
 from .registration_cache import CacheStatistics, RegistrationCache
+from .timers import ack_timeout, rnr_timer
 
 __all__ = [
     "AH",
@@ -110,10 +111,12 @@ __all__ = [
     "WCOpcode",
     "WCStatus",
     "WROpcode",
+    "ack_timeout",
     "connect_rc",
     "get_device_list",
     "local_qp_info",
     "reg_tensor",
+    "rnr_timer",
     "select_gid",
     "tensor_addr_len",
 ]

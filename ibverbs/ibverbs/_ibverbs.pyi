@@ -1065,10 +1065,11 @@ class QP:
         """Go from INIT to RTR: connected to a peer, and answering it.
 
         ``remote`` is the peer's ``QPInfo``; for UD it may be None. ``sgid_index`` is the local GID; ``mtu`` None is
-        the peer's. ``min_rnr_timer`` is how long a peer that found no receive has to wait: an encoded time, 12 is
-        640 us, and 0 is the longest, 655 ms. ``max_dest_rd_atomic`` is how many reads and atomics of the peer are
-        answered at once. ``hop_limit`` 1 does not pass a router. Packets carry a global routing header unless
-        ``is_global`` is given as 0. ``ibv_modify_qp``; other threads run meanwhile.
+        the peer's. ``min_rnr_timer`` is how long a peer that found no receive has to wait, as a code that
+        ``rnr_timer(us)`` gives: 12 is 640 us, and 0 is the longest, 655 ms. ``max_dest_rd_atomic`` is how many reads
+        and atomics of the peer are answered at once; more than the device can is a ``RangeError``. ``hop_limit`` 1
+        does not pass a router. Packets carry a global routing header unless ``is_global`` is given as 0.
+        ``ibv_modify_qp``; other threads run meanwhile.
         """
     def to_rts(
         self,
@@ -1081,9 +1082,11 @@ class QP:
         """Go from RTR to RTS: able to send.
 
         ``psn`` is the packet number to start from, which the peer was told. An acknowledgement is waited for
-        4.096 us * 2**timeout (14: 67 ms; 0: for ever) and asked for again ``retry_cnt`` times; a peer without a
-        receive is tried ``rnr_retry`` times, 7 being for ever. ``max_rd_atomic`` is how many reads and atomics are
-        under way at once, at most the peer's ``max_dest_rd_atomic``. ``ibv_modify_qp``; other threads run meanwhile.
+        4.096 us * 2**timeout (14: 67 ms; 0: for ever; ``ack_timeout(us)`` gives the code) and asked for again
+        ``retry_cnt`` times; a peer without a receive is tried ``rnr_retry`` times, 7 being for ever.
+        ``max_rd_atomic`` is how many reads and atomics are under way at once, at most the peer's
+        ``max_dest_rd_atomic``; more than the device can is a ``RangeError``. ``ibv_modify_qp``; other threads run
+        meanwhile.
         """
     def modify(self, attr_mask: SupportsIndex, ah_attr: AHAttr | None = None, **fields: Any) -> None:
         """Set attributes: ``QPAttrMask`` bits say which, keywords named as in ``struct ibv_qp_attr`` what to.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -88,13 +89,15 @@ def connect_rc(
     min_rnr_timer: int = 12,
     hop_limit: int | None = None,
     is_global: bool | None = None,
+    recv: c.RecvWR | Iterable[c.RecvWR] | None = None,
     **rts_kwargs: int,
 ) -> None:
     """Take an RC queue pair from RESET through INIT and RTR to RTS, connected to ``remote``.
 
     Both ends call this, in any order, once each has the other's ``QPInfo``. A peer that is ahead may send before
-    this call returns: where that matters, take the queue pair to INIT with ``QP.to_init``, post receives, and call
-    this then; it goes on from there. A queue pair in another state has to be reset first:
+    this call returns: give its first receives as ``recv``, one RecvWR or several. They are posted between INIT and
+    RTR, to the SRQ where the queue pair has one, so that no message comes before them. A queue pair that is in INIT
+    already, perhaps with receives, goes on from there. One in another state has to be reset first:
     ``qp.modify(QPAttrMask.STATE, qp_state=QPState.RESET)``.
 
     ``port`` and ``sgid_index`` are the local port and GID; ``access`` (``AccessFlags``) is what the peer may do;
@@ -107,12 +110,14 @@ def connect_rc(
 
     ``max_dest_rd_atomic`` (reads and atomics of the peer that are answered at once; 1 makes a stream of reads slow)
     must not be less than the peer's ``max_rd_atomic``, or the peer's queue pair fails. ``min_rnr_timer`` is how long
-    a peer that found no receive has to wait; it is an encoded time, and 0 is the longest, 655 ms.
-    The rest goes to ``QP.to_rts``: ``timeout``, ``retry_cnt``, ``rnr_retry``, ``max_rd_atomic``.
+    a peer that found no receive has to wait; it is a code, for which there is ``rnr_timer(us)``, and 0 is the longest,
+    655 ms. The rest goes to ``QP.to_rts``: ``timeout`` (a code too: ``ack_timeout(us)``), ``retry_cnt``, ``rnr_retry``,
+    ``max_rd_atomic``.
 
     Raises ``TypeError`` for another keyword and ``ValueError`` for a depth that this device does not have, both
-    before the queue pair is touched. The verbs called are ``ibv_query_port``, ``ibv_query_gid``,
-    ``ibv_query_device`` when a depth is given, and three times ``ibv_modify_qp``.
+    before the queue pair is touched; a receive that is refused leaves it in INIT. The verbs called are
+    ``ibv_query_port``, ``ibv_query_gid``, ``ibv_query_device`` when a depth is given, and three times
+    ``ibv_modify_qp``.
     """
     for name in rts_kwargs:
         if name not in _TO_RTS:
@@ -131,6 +136,8 @@ def connect_rc(
         hop_limit = _ROUTED_HOP_LIMIT if is_global else 1
 
     qp.to_init(port, access)
+    if recv is not None:
+        (qp if qp.srq is None else qp.srq).post_recv(recv)
     qp.to_rtr(
         remote,
         sgid_index,
