@@ -102,25 +102,26 @@ int core_parse_tuple(struct core_state *state, const struct core_params *params,
     for (Py_ssize_t i = 0; i < nargs; i++)
         ret_values[i] = PyTuple_GetItem(args, i);
     while (keywords-- && PyDict_Next(kwargs, &position, &keyword, &value)) {
-        if (names_next(state, params, keyword, last + 1) && !ret_values[last + 1]) {
+        if (names_next(state, params, keyword, last + 1) && !ret_values[last + 1])
             ret_values[++last] = value;
-            continue;
-        }
-        last = put_keyword(state, params, keyword, value, last + 1, ret_values);
+        else
+            last = put_keyword(state, params, keyword, value, last + 1, ret_values);
         if (last < 0)
-            return -1;
+            goto failed;
+        Py_INCREF(value);
     }
-    if (check_required(state, params, ret_values) < 0)
-        return -1;
-    for (int i = 0; i < params->count; i++)
-        Py_XINCREF(ret_values[i]);
-    return 0;
+    if (check_required(state, params, ret_values) == 0)
+        return 0;
+failed:
+    core_drop_values(params, args, kwargs, ret_values);
+    return -1;
 }
 
-void core_drop_values(const struct core_params *params, PyObject **values)
+void core_drop_values(const struct core_params *params, PyObject *args, PyObject *kwargs, PyObject **values)
 {
-    for (int i = 0; i < params->count; i++)
-        Py_XDECREF(values[i]);
+    if (kwargs)
+        for (Py_ssize_t i = PyTuple_Size(args); i < params->count; i++)
+            Py_XDECREF(values[i]);
 }
 
 PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, const struct core_params *params,
@@ -132,7 +133,7 @@ PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, c
     if (!state || core_parse_tuple(state, params, args, kwargs, values) < 0)
         return NULL;
     self = make(state, type, values);
-    core_drop_values(params, values);
+    core_drop_values(params, args, kwargs, values);
     return self;
 }
 

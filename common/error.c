@@ -59,7 +59,7 @@ int core_verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
         failed = verbs_error_fill(state, self, values[0], values[1], values[2] ? values[2] : Py_None);
     else
         core_raise_type("operation", "a string", values[0]);
-    core_drop_values(&verbs_error_params, values);
+    core_drop_values(&verbs_error_params, args, kwargs, values);
     return failed;
 }
 
@@ -150,7 +150,7 @@ done:
     Py_XDECREF(operation);
     Py_XDECREF(err);
     Py_XDECREF(detail);
-    core_drop_values(&completion_error_params, &wc);
+    core_drop_values(&completion_error_params, args, kwargs, &wc);
     return failed;
 }
 

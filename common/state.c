@@ -76,15 +76,14 @@ void core_state_free(struct core_state *state)
 /* The module of a class or of one that it derives from, however many bases there are; NULL without an exception. */
 static PyObject *find_module(PyTypeObject *type)
 {
-    PyObject *module, *bases;
+    PyObject *module = PyType_GetModule(type), *bases;
 
-    if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)) /* not one of ours, nor derived from any */
-        return NULL;
-    module = PyType_GetModule(type);
     if (module && PyModule_GetDef(module) == &core_module_def)
         return module;
     PyErr_Clear(); /* a subclass written in Python has no module of this kind: a base has */
     module = NULL;
+    if (!(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE)) /* not one of ours, nor derived from any */
+        return NULL;
     bases = PyType_GetSlot(type, Py_tp_bases);
     for (Py_ssize_t i = 0; !module && bases && i < PyTuple_Size(bases); i++)
         module = find_module((PyTypeObject *)PyTuple_GetItem(bases, i));
