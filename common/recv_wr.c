@@ -16,7 +16,7 @@ static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **v
     if (!self)
         return NULL;
     if ((values[0] && core_field_store(state, (PyObject *)self, &wr_id_field, values[0]) < 0) ||
-        core_sg_list_copy(state, &self->sg_list, values[1] ? values[1] : Py_None) < 0)
+        (values[1] && core_sg_list_copy(state, &self->sg_list, values[1]) < 0))
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -49,7 +49,7 @@ static void recv_wr_dealloc(PyObject *op)
 static PyObject *recv_wr_get_sg_list(PyObject *op, void *ignored)
 {
     (void)ignored;
-    return core_sg_list_get(((struct core_recv_wr *)op)->sg_list);
+    return core_sg_list_get(&((struct core_recv_wr *)op)->sg_list);
 }
 
 static int recv_wr_set_sg_list(PyObject *op, PyObject *value, void *ignored)
@@ -61,7 +61,7 @@ static int recv_wr_set_sg_list(PyObject *op, PyObject *value, void *ignored)
 static PyObject *recv_wr_repr(PyObject *op)
 {
     struct core_recv_wr *self = (struct core_recv_wr *)op;
-    PyObject *list = core_sg_list_get(self->sg_list), *text = NULL;
+    PyObject *list = core_sg_list_get(&self->sg_list), *text = NULL;
 
     if (list)
         text = PyUnicode_FromFormat("<RecvWR wr_id=%llu sg_list=%R>", (unsigned long long)self->wr_id, list);

@@ -16,7 +16,7 @@ const struct core_field core_send_wr_fields[CORE_SEND_WR_FIELD_COUNT] = {
 PyObject *core_send_wr_get_sg_list(PyObject *op, void *ignored)
 {
     (void)ignored;
-    return core_sg_list_get(((struct core_send_wr *)op)->sg_list);
+    return core_sg_list_get(&((struct core_send_wr *)op)->sg_list);
 }
 
 int core_send_wr_set_sg_list(PyObject *op, PyObject *value, void *ignored)
@@ -99,8 +99,6 @@ PyObject *core_send_wr_new(struct core_state *state, PyTypeObject *type, const u
     for (int i = 0; self && i < count; i++)
         if (values[i] && store(state, self, names[i], values[i]) < 0)
             Py_CLEAR(self);
-    if (self && !self->sg_list && core_sg_list_copy(state, &self->sg_list, Py_None) < 0)
-        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -134,7 +132,7 @@ PyObject *core_send_wr_repr(PyObject *op)
 {
     struct core_send_wr *self = (struct core_send_wr *)op;
     const struct wr_send *f = &self->fields;
-    PyObject *list = core_sg_list_get(self->sg_list), *text = NULL;
+    PyObject *list = core_sg_list_get(&self->sg_list), *text = NULL;
 
     if (list)
         text = PyUnicode_FromFormat(

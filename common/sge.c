@@ -176,10 +176,19 @@ static void replace(PyObject **slot, PyObject *list)
 
 int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value)
 {
-    PyObject *list = value == Py_None           ? PyList_New(0)
-                     : PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
-                                                : PySequence_List(value);
+    PyObject *list;
 
+    if (PyList_CheckExact(value) && PyList_Size(value) == 1 &&
+        Py_TYPE(PyList_GetItem(value, 0)) == state->types[CORE_TYPE_SGE]) {
+        value = PyList_GetItem(value, 0);
+        Py_INCREF(value);
+        replace(slot, value);
+        return 0;
+    }
+
+    list = value == Py_None           ? PyList_New(0)
+           : PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
+                                      : PySequence_List(value);
     if (!list)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
@@ -208,34 +217,55 @@ int core_sg_list_set(PyObject **slot, PyObject *value)
     return 0;
 }
 
-PyObject *core_sg_list_get(PyObject *list)
+PyObject *core_sg_list_get(PyObject **slot)
 {
-    if (!list)
-        return PyList_New(0);
-    Py_INCREF(list);
-    return list;
+    if (!*slot || core_sg_list_is_one(*slot)) {
+        PyObject *list = PyList_New(0), *one = *slot; /* read after it was made: the collector may run code that asks too */
+
+        if (!list || (one && core_sg_list_is_one(one) && PyList_Append(list, one) < 0)) {
+            Py_XDECREF(list);
+            return NULL;
+        }
+        if (!one || core_sg_list_is_one(one))
+            replace(slot, list);
+        else
+            Py_DECREF(list);
+    }
+    Py_INCREF(*slot);
+    return *slot;
 }
 
-Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *list, struct ibv_sge *sge, const char *method,
+static inline int copy_entry(struct core_object *self, PyObject *item, struct ibv_sge *ret, const char *method,
+                             Py_ssize_t request, Py_ssize_t i)
+{
+    struct core_sge *entry = (struct core_sge *)item;
+
+    if (!core_is(self->state, item, CORE_TYPE_SGE)) {
+        PyErr_Format(PyExc_TypeError, "request %zd: sg_list[%zd] must be an SGE, not %R", request, i,
+                     (PyObject *)Py_TYPE(item));
+        return -1;
+    }
+    if (entry->mr && entry->mr->base.open_in != core_generation) {
+        core_raise_method(self, EBADF, method, "request %zd: sg_list[%zd] is in %R", request, i, entry->mr);
+        return -1;
+    }
+    *ret = entry->sge;
+    return 0;
+}
+
+Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
                               Py_ssize_t request)
 {
-    Py_ssize_t count = core_sg_list_size(list);
+    Py_ssize_t count;
 
-    for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *item = PyList_GetItem(list, i);
-        struct core_sge *entry = (struct core_sge *)item;
-
-        if (!core_is(self->state, item, CORE_TYPE_SGE)) {
-            PyErr_Format(PyExc_TypeError, "request %zd: sg_list[%zd] must be an SGE, not %R", request, i,
-                         (PyObject *)Py_TYPE(item));
+    if (!kept)
+        return 0;
+    if (core_sg_list_is_one(kept))
+        return copy_entry(self, kept, sge, method, request, 0) < 0 ? -1 : 1;
+    count = PyList_Size(kept);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (copy_entry(self, PyList_GetItem(kept, i), &sge[i], method, request, i) < 0)
             return -1;
-        }
-        if (entry->mr && entry->mr->base.open_in != core_generation) {
-            core_raise_method(self, EBADF, method, "request %zd: sg_list[%zd] is in %R", request, i, entry->mr);
-            return -1;
-        }
-        sge[i] = entry->sge;
-    }
     return count;
 }
 

@@ -22,17 +22,29 @@ extern const PyType_Spec core_sge_spec;
 /* An SGE for a range of a region that has been checked. */
 PyObject *core_sge_new(struct core_state *state, struct core_mr *mr, uint64_t addr, uint32_t length);
 
-/* A request's list: a copy of any iterable of SGEs (None: an empty list), or a list that is taken as it is. 0 or -1. */
+/*
+ * A request's list, as the request keeps it: a list; or, until somebody asks for that, the only SGE of it; or NULL, for
+ * none. Nearly all requests have one entry, and making and freeing a list for it costs more than posting it.
+ */
+
+/* Fills the slot from any iterable of SGEs (None: none), which is copied, or with a list that is taken as it is. 0 or -1. */
 int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value);
 int core_sg_list_set(PyObject **slot, PyObject *value);
 
-/* A request's list for its attribute: a new reference. A request that the collector has cleared has an empty one. */
-PyObject *core_sg_list_get(PyObject *list);
+/* The list for the request's attribute, which the slot then holds: a new reference. */
+PyObject *core_sg_list_get(PyObject **slot);
 
-/* How many entries a request's list has; NULL, what the collector leaves, has none. */
-static inline Py_ssize_t core_sg_list_size(PyObject *list)
+static inline bool core_sg_list_is_one(PyObject *kept)
 {
-    return list ? PyList_Size(list) : 0;
+    return !PyList_CheckExact(kept) && !PyList_Check(kept);
+}
+
+/* How many entries there are. */
+static inline Py_ssize_t core_sg_list_size(PyObject *kept)
+{
+    if (!kept)
+        return 0;
+    return core_sg_list_is_one(kept) ? 1 : PyList_Size(kept);
 }
 
 /*
@@ -40,7 +52,7 @@ static inline Py_ssize_t core_sg_list_size(PyObject *list)
  * Returns how many; -1 with an exception for an entry that is no SGE or whose region is closed (EBADF), which says
  * for which `method` of `self` and in which request.
  */
-Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *list, struct ibv_sge *sge, const char *method,
+Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
                               Py_ssize_t request);
 
 #endif

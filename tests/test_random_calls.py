@@ -23,8 +23,10 @@ pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::Dep
 
 SECONDS = float(os.environ.get("RDMA_TEST_FUZZ_SECONDS", "3"))
 SEED = os.environ.get("RDMA_TEST_FUZZ_SEED")
-#: What a caller may have to expect; RangeError is both of the last but one.
-PROMISED = (TypeError, ValueError, OverflowError, AttributeError, OSError, RuntimeError, MemoryError, KeyError)
+#: What a caller may have to expect; RangeError is both the second and the third. ImportError: no librdmacm.
+PROMISED = (
+    TypeError, ValueError, OverflowError, AttributeError, OSError, RuntimeError, MemoryError, KeyError, ImportError
+)
 #: These wait for what nobody sends, unless they are given a time.
 WAITS = {"get_cq_event", "get_async_event"}
 NUMBERS = (0, 1, 2, 3, 5, 7, 8, 16, 64, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
