@@ -175,22 +175,13 @@ def _rdma_wrs(
     chunk: int,
     wr_id: int,
 ) -> list[c.SendWR]:
-    remote = integer("remote_addr", remote_addr, 0, 2**64 - 1)
     first = integer("wr_id", wr_id, 0, 2**64 - 1)
-    pieces = _chunks(length, offset, chunk, mr.length)
-    start = pieces[0][0]
-    return [
-        c.SendWR(
-            first + number,
-            [c.SGE(mr, size, offset=at)],
-            opcode,
-            c.IBV_SEND_SIGNALED,
-            remote + (at - start),
-            rkey,
-            dest=dest,
-        )
-        for number, (at, size) in enumerate(pieces)
-    ]
+    wrs = []
+    to = integer("remote_addr", remote_addr, 0, 2**64 - 1)
+    for number, (at, size) in enumerate(_chunks(length, offset, chunk, mr.length), first):
+        wrs.append(c.SendWR(number, [c.SGE(mr, size, offset=at)], opcode, c.IBV_SEND_SIGNALED, to, rkey, dest=dest))
+        to += size
+    return wrs
 
 
 def write_wrs(
