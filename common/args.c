@@ -286,7 +286,7 @@ int core_count(struct core_state *state, PyObject *value, const char *name, uint
 
 /* ---- everything else ----------------------------------------------------------------------------------------- */
 
-int core_timeout(PyObject *value, int64_t *ret_ns)
+int core_timeout(PyObject *value, const char *name, int64_t *ret_ns)
 {
     double seconds;
 
@@ -295,14 +295,14 @@ int core_timeout(PyObject *value, int64_t *ret_ns)
         return 0;
     }
     if (PyUnicode_Check(value) || PyBytes_Check(value)) {
-        core_raise_type("timeout", "a number of seconds or None", value);
+        core_raise_type(name, "a number of seconds or None", value);
         return -1;
     }
     seconds = PyFloat_AsDouble(value);
     if (seconds == -1.0 && PyErr_Occurred())
         return -1;
     if (!(seconds >= 0)) {
-        PyErr_Format(PyExc_ValueError, "timeout must be None or at least 0 seconds, got %S", value);
+        PyErr_Format(PyExc_ValueError, "%s must be None or at least 0 seconds, got %S", name, value);
         return -1;
     }
     *ret_ns = seconds > 9e9 ? -1 : (int64_t)ceil(seconds * 1e9); /* beyond 285 years is for ever */

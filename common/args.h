@@ -67,8 +67,8 @@ int core_u64(struct core_state *state, PyObject *value, const char *name, uint64
 /* A count that libibverbs takes as a C int. */
 int core_count(struct core_state *state, PyObject *value, const char *name, uint32_t least, uint32_t *ret);
 
-/* Seconds to wait: None is for ever (-1), negative or not a number is a ValueError. In nanoseconds. */
-int core_timeout(PyObject *value, int64_t *ret_ns);
+/* Seconds, for the parameter `name`: None is for ever (-1), negative or not a number is a ValueError. In nanoseconds. */
+int core_timeout(PyObject *value, const char *name, int64_t *ret_ns);
 
 /* The 16 bytes of a Gid, or of anything that exports that many. */
 int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, uint8_t ret[16]);

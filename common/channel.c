@@ -3,6 +3,9 @@
 #include "channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "context.h"
@@ -19,13 +22,26 @@ static int channel_destroy(struct core_object *self)
 
 static void channel_wake(struct core_object *self, bool closing)
 {
-    core_events_wake(&((struct core_channel *)self)->events, closing);
+    if (closing)
+        core_waiters_wake(&((struct core_channel *)self)->events.waiters);
 }
 
-static void channel_release(struct core_object *self, void *handle)
+static void close_fds(struct core_channel *self)
 {
+    if (self->fds_in == core_generation) { /* as with waiters: after a fork the numbers may be another file's */
+        close(self->pending_fd);
+        close(self->fd);
+    }
+    self->fds_in = 0;
+}
+
+static void channel_release(struct core_object *op, void *handle)
+{
+    struct core_channel *self = (struct core_channel *)op;
+
     (void)handle;
-    core_events_free(&((struct core_channel *)self)->events);
+    core_events_free(&self->events);
+    close_fds(self);
 }
 
 static const struct core_kind channel_kind = {
@@ -39,6 +55,30 @@ static PyObject *channel_no_constructor(PyTypeObject *type, PyObject *args, PyOb
     return core_no_constructor(type, "Context.create_comp_channel()");
 }
 
+static int watch(int epoll_fd, int fd)
+{
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &(struct epoll_event){.events = EPOLLIN}) < 0 ? errno : 0;
+}
+
+/* The descriptor that shows both the library's events and those that were read already. 0 or a positive errno. */
+static int open_fds(struct core_channel *self, int library_fd)
+{
+    int err;
+
+    self->pending_fd = core_eventfd();
+    if (self->pending_fd < 0)
+        return errno;
+    self->fd = epoll_create1(EPOLL_CLOEXEC);
+    if (self->fd < 0) {
+        err = errno;
+        close(self->pending_fd);
+        return err;
+    }
+    self->fds_in = core_generation;
+    err = fcntl(self->fd, F_SETFL, O_NONBLOCK) < 0 ? errno : watch(self->fd, self->pending_fd);
+    return err ? err : watch(self->fd, library_fd);
+}
+
 /* The channel, set up for waiting; NULL with the errno. Without the GIL. */
 static struct ibv_comp_channel *create(struct ibv_context *context, struct core_channel *self, int *ret_err)
 {
@@ -50,12 +90,13 @@ static struct ibv_comp_channel *create(struct ibv_context *context, struct core_
         *ret_err = verbs_last_errno();
         return NULL;
     }
-    *ret_err = core_events_init(&self->events, channel->fd);
-    if (*ret_err) {
-        verbs.destroy_comp_channel(channel);
-        return NULL;
-    }
-    return channel;
+    *ret_err = open_fds(self, channel->fd);
+    if (!*ret_err)
+        *ret_err = core_events_init(&self->events, channel->fd);
+    if (!*ret_err)
+        return channel;
+    verbs.destroy_comp_channel(channel);
+    return NULL;
 }
 
 PyObject *core_context_method_create_comp_channel(PyObject *op, PyObject *ignored)
@@ -85,26 +126,107 @@ PyObject *core_context_method_create_comp_channel(PyObject *op, PyObject *ignore
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* The one place that reads this channel's events; each is acknowledged to the library and counted on its CQ. */
-static PyObject *read_cq_event(struct core_object *self, int *ret_err)
+static void put_pending(struct core_channel *self, struct core_cq *cq)
 {
-    struct core_object *cq;
+    if (cq->pending++)
+        return;
+    cq->next_pending = NULL;
+    if (self->last_pending) {
+        self->last_pending->next_pending = cq;
+    } else {
+        self->first_pending = cq;
+        core_eventfd_set(self->pending_fd);
+        core_waiters_wake(&self->events.waiters);
+    }
+    self->last_pending = cq;
+}
+
+/* Takes a queue out of the list, with all its events. */
+void core_channel_forget(struct core_channel *self, struct core_cq *cq)
+{
+    struct core_cq *before = NULL;
+
+    if (!cq->pending)
+        return;
+    cq->pending = 0;
+    for (struct core_cq *at = self->first_pending; at != cq; at = at->next_pending)
+        before = at;
+    *(before ? &before->next_pending : &self->first_pending) = cq->next_pending;
+    if (self->last_pending == cq)
+        self->last_pending = before;
+    if (!self->first_pending && self->fds_in == core_generation)
+        core_eventfd_clear(self->pending_fd);
+}
+
+/* The queue whose event comes out next; NULL where none is left. */
+static struct core_cq *take_pending(struct core_channel *self)
+{
+    struct core_cq *cq;
+
+    while ((cq = self->first_pending) && cq->base.open_in != core_generation) /* being closed */
+        core_channel_forget(self, cq);
+    if (cq && cq->pending > 1)
+        cq->pending--;
+    else if (cq)
+        core_channel_forget(self, cq);
+    return cq;
+}
+
+/*
+ * The one place that reads this channel's events. Each is acknowledged to the library, and wakes the waits of its queue.
+ * Returns 0 with the queue, borrowed, where the event is for the program, else with NULL; or an errno, as
+ * core_channel_read does.
+ */
+static int read_one(struct core_channel *self, struct core_cq **ret_cq)
+{
     struct ibv_cq *pointer;
+    struct core_cq *cq;
     void *context;
+    int err = core_events_try(&self->events);
 
+    *ret_cq = NULL;
+    if (err)
+        return err;
     errno = 0;
-    if (verbs.get_cq_event(self->handle, &pointer, &context)) {
-        *ret_err = verbs_last_errno();
-        return NULL;
-    }
-    verbs.ack_cq_events(pointer, 1);
+    err = verbs.get_cq_event(self->base.handle, &pointer, &context) ? verbs_last_errno() : 0;
+    if (!err)
+        verbs.ack_cq_events(pointer, 1);
+    cq = err ? NULL : (struct core_cq *)core_context_find(core_context_of(&self->base), core_pointer_key(pointer));
+    core_events_release(&self->events);
 
-    cq = core_context_find(core_context_of(self), core_pointer_key(pointer));
-    if (!cq) { /* it is being closed: nobody is left to tell */
-        *ret_err = EAGAIN;
+    if (cq) { /* else it is being closed: nobody is left to tell */
+        core_waiters_wake(&cq->waiters);
+        if (cq->asked || !cq->waited_on)
+            *ret_cq = cq;
+        if (cq->asked)
+            cq->asked--;
+    }
+    return err;
+}
+
+int core_channel_read(struct core_channel *self)
+{
+    struct core_cq *cq;
+    int err;
+
+    while ((err = read_one(self, &cq)) == 0)
+        if (cq)
+            put_pending(self, cq);
+    return err;
+}
+
+static PyObject *take_cq_event(struct core_object *op, int *ret_err)
+{
+    struct core_channel *self = (struct core_channel *)op;
+    struct core_cq *cq = take_pending(self);
+
+    *ret_err = cq ? 0 : read_one(self, &cq);
+    if (!cq) {
+        if (!*ret_err)
+            *ret_err = EINTR; /* that one was not for the program: the next may be */
         return NULL;
     }
-    ((struct core_cq *)cq)->events++;
+    cq->events++;
     Py_INCREF(cq);
     return (PyObject *)cq;
 }
@@ -118,9 +240,9 @@ static PyObject *channel_get_cq_event(PyObject *op, PyObject *const *args, Py_ss
     PyObject *value;
 
     if (core_parse(self->base.state, &get_cq_event_params, args, nargs, kwnames, &value) < 0 ||
-        core_timeout(value, &timeout_ns) < 0)
+        core_timeout(value, "timeout", &timeout_ns) < 0)
         return NULL;
-    return core_events_wait(&self->base, &self->events, timeout_ns, read_cq_event, "get_cq_event", "ibv_get_cq_event");
+    return core_events_wait(&self->base, &self->events, timeout_ns, take_cq_event, "get_cq_event", "ibv_get_cq_event");
 }
 
 static PyObject *channel_get_fd(PyObject *op, void *ignored)
@@ -128,7 +250,7 @@ static PyObject *channel_get_fd(PyObject *op, void *ignored)
     struct core_channel *self = (struct core_channel *)op;
 
     (void)ignored;
-    return core_check_open(&self->base, "fd") < 0 ? NULL : PyLong_FromLong(self->events.fd);
+    return core_check_open(&self->base, "fd") < 0 ? NULL : PyLong_FromLong(self->fd);
 }
 
 /* ---- the class --------------------------------------------------------------------------------------------------- */
@@ -143,7 +265,7 @@ static PyMethodDef channel_methods[] = {
 
 static PyGetSetDef channel_getset[] = {
     CORE_LIFETIME_GETSET,
-    {"fd", channel_get_fd, NULL, "The descriptor: readable while an event is there; non-blocking.", NULL},
+    {"fd", channel_get_fd, NULL, "A descriptor to watch: readable while an event is there; non-blocking.", NULL},
     {"context", core_object_get_parent, NULL, "The Context it belongs to.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -170,7 +170,11 @@
     X(IBV_EVENT_QP_LAST_WQE_REACHED, 16)                                                                               \
     X(IBV_EVENT_CLIENT_REREGISTER, 17)                                                                                 \
     X(IBV_EVENT_GID_CHANGE, 18)                                                                                        \
-    X(IBV_EVENT_WQ_FATAL, 19)
+    X(IBV_EVENT_WQ_FATAL, 19)                                                                                          \
+    /* enum ibv_fork_status */                                                                                         \
+    X(IBV_FORK_DISABLED, 0)                                                                                            \
+    X(IBV_FORK_ENABLED, 1)                                                                                             \
+    X(IBV_FORK_UNNEEDED, 2)
 
 /* enum ibv_qp_type, of which a module takes those that it can make. */
 #define CORE_QP_TYPES(X) \

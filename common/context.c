@@ -24,7 +24,8 @@ static int context_destroy(struct core_object *self)
 
 static void context_wake(struct core_object *self, bool closing)
 {
-    core_events_wake(&((struct core_context *)self)->async, closing);
+    if (closing)
+        core_waiters_wake(&((struct core_context *)self)->async.waiters);
 }
 
 static void context_release(struct core_object *op, void *handle)
@@ -226,24 +227,28 @@ PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_s
 
 /* ---- asynchronous events ---------------------------------------------------------------------------------------- */
 
-static PyObject *read_async_event(struct core_object *op, int *ret_err)
+static PyObject *take_async_event(struct core_object *op, int *ret_err)
 {
     struct core_context *self = (struct core_context *)op;
-    PyObject *object = core_async_event_new(op->state);
     struct ibv_async_event event;
+    PyObject *object;
 
-    *ret_err = 0;
-    if (!object)
+    *ret_err = core_events_try(&self->async);
+    if (*ret_err)
         return NULL;
-    errno = 0;
-    if (verbs.get_async_event(op->handle, &event)) {
-        *ret_err = verbs_last_errno();
-        Py_DECREF(object);
-        return NULL;
+    object = core_async_event_new(op->state); /* before the event is read, which could not be given back */
+    if (object) {
+        errno = 0;
+        if (verbs.get_async_event(op->handle, &event)) {
+            *ret_err = verbs_last_errno();
+            Py_CLEAR(object);
+        } else {
+            /* Acknowledged as it is read: a program that drops an event never blocks a destroy. */
+            verbs.ack_async_event(&event);
+            core_async_event_fill(object, self, &event);
+        }
     }
-    /* Acknowledged as it is read: a program that drops an event never blocks a destroy. */
-    verbs.ack_async_event(&event);
-    core_async_event_fill(object, self, &event);
+    core_events_release(&self->async);
     return object;
 }
 
@@ -256,9 +261,9 @@ PyObject *core_context_method_get_async_event(PyObject *op, PyObject *const *arg
     PyObject *value;
 
     if (core_parse(self->base.state, &get_async_event_params, args, nargs, kwnames, &value) < 0 ||
-        core_timeout(value, &timeout_ns) < 0)
+        core_timeout(value, "timeout", &timeout_ns) < 0)
         return NULL;
-    return core_events_wait(&self->base, &self->async, timeout_ns, read_async_event, "get_async_event",
+    return core_events_wait(&self->base, &self->async, timeout_ns, take_async_event, "get_async_event",
                             "ibv_get_async_event");
 }
 

@@ -18,7 +18,7 @@
 
 static int cq_destroy(struct core_object *op)
 {
-    struct core_channel *channel = (struct core_channel *)((struct core_cq *)op)->channel;
+    struct core_channel *channel = ((struct core_cq *)op)->channel;
     struct core_context *context = core_context_of(op);
     int err;
 
@@ -33,13 +33,28 @@ static int cq_destroy(struct core_object *op)
     return err;
 }
 
-static void cq_release(struct core_object *self, void *handle)
+static void cq_wake(struct core_object *op, bool closing)
 {
-    if (handle)
-        core_context_remove(core_context_of(self), core_pointer_key(handle), self);
+    struct core_cq *self = (struct core_cq *)op;
+
+    atomic_store_explicit(&self->leaving, closing, memory_order_relaxed);
+    if (closing)
+        core_waiters_wake(&self->waiters);
 }
 
-static const struct core_kind cq_kind = {CORE_KIND_CQ, "ibv_destroy_cq", cq_destroy, NULL, cq_release};
+static void cq_release(struct core_object *op, void *handle)
+{
+    struct core_cq *self = (struct core_cq *)op;
+
+    if (handle) {
+        core_context_remove(core_context_of(op), core_pointer_key(handle), op);
+        if (self->channel)
+            core_channel_forget(self->channel, self);
+    }
+    core_waiters_free(&self->waiters);
+}
+
+static const struct core_kind cq_kind = {CORE_KIND_CQ, "ibv_destroy_cq", cq_destroy, cq_wake, cq_release};
 
 PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -81,7 +96,7 @@ struct core_cq *core_cq_begin(struct core_context *context, int type, const stru
     if (!self)
         return NULL;
     self->source = source;
-    self->channel = request->channel;
+    self->channel = (struct core_channel *)request->channel;
     core_object_add_parent(&self->base, &context->base);
     if (request->channel)
         core_object_add_parent(&self->base, request->channel);
@@ -170,44 +185,106 @@ static int poll_errno(int returned)
     return returned == -2 ? EIO : verbs_errno(returned);
 }
 
-int core_cq_reap(struct core_cq *self, uint32_t most, uint32_t *ret_found)
+static inline int reap_plain(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret_found)
 {
     int found;
 
     errno = 0;
-    found = ibv_poll_cq(self->base.handle, (int)most, self->ready);
+    found = ibv_poll_cq(self->base.handle, (int)most, &self->ready[at]);
     if (found < 0)
         return poll_errno(found);
     *ret_found = (uint32_t)found;
     return (uint32_t)found > most ? EPROTO : 0; /* more than there is room for */
 }
 
+int core_cq_reap(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret_found)
+{
+    return reap_plain(self, at, most, ret_found);
+}
+
 const struct core_cq_source core_cq_plain = {"ibv_poll_cq", core_cq_reap, NULL, false};
 
-/* Asks the library for completions, if none are left over. Returns 0 or an errno, with what it raises for it. */
-static int reap(struct core_cq *self, uint32_t most)
+/* Raises for a poll that failed or lied. Always returns NULL. */
+static PyObject *raise_poll(struct core_cq *self, int err)
+{
+    return core_raise(self->base.state, err, self->source->verb,
+                      err == EPROTO ? "the library returned more completions than it was asked for" : NULL);
+}
+
+/* What is to come before anything else: completions of a thread that spun, then an error. Returns 0 or the errno. */
+static __attribute__((noinline)) int take_left_over(struct core_cq *self)
+{
+    int err = 0;
+
+    if (self->spun_count) {
+        self->ready_at = CORE_CQ_REAP;
+        self->ready_count = self->spun_count;
+        self->spun_count = 0;
+    } else {
+        err = self->deferred_err;
+        self->deferred_err = 0;
+    }
+    self->left_over = self->deferred_err;
+    return err;
+}
+
+/* Asks the library for completions, if none are left over. Returns 0 or an errno. In line for poll() alone. */
+static inline __attribute__((always_inline)) int reap(struct core_cq *self, uint32_t most)
 {
     uint32_t found = 0;
     int err;
 
     if (self->ready_count)
         return 0;
-    if (self->deferred_err) {
-        int err = self->deferred_err;
-        self->deferred_err = 0;
-        return err;
-    }
+    if (self->left_over)
+        return take_left_over(self);
     if (most > CORE_CQ_REAP)
         most = CORE_CQ_REAP;
 
-    err = self->source->reap(self, most, &found);
+    /* The one that is asked most often is asked in line. */
+    err = self->source == &core_cq_plain ? reap_plain(self, 0, most, &found) : self->source->reap(self, 0, most, &found);
     if (err) { /* perhaps in the midst of it */
-        memset(self->ready, 0, sizeof self->ready);
+        memset(self->ready, 0, CORE_CQ_REAP * sizeof *self->ready);
         return err;
     }
     self->ready_at = 0;
     self->ready_count = found;
     return 0;
+}
+
+static __attribute__((noinline)) int reap_more(struct core_cq *self, uint32_t most)
+{
+    return reap(self, most);
+}
+
+int core_cq_look(struct core_cq *self, uint32_t most)
+{
+    int err = reap_more(self, most);
+
+    if (!err)
+        return self->ready_count > 0;
+    raise_poll(self, err);
+    return -1;
+}
+
+int core_cq_spin(struct core_cq *self, uint32_t most, uint32_t *ret_found)
+{
+    if (most > CORE_CQ_SPIN)
+        most = CORE_CQ_SPIN;
+    *ret_found = 0;
+    return self->source->reap(self, CORE_CQ_REAP, most, ret_found);
+}
+
+int core_cq_spun(struct core_cq *self, int err, uint32_t found)
+{
+    if (!err) {
+        self->spun_count = found;
+        self->left_over |= found > 0;
+        return 0;
+    }
+    memset(&self->ready[CORE_CQ_REAP], 0, CORE_CQ_SPIN * sizeof *self->ready);
+    raise_poll(self, err);
+    return -1;
 }
 
 /* A completion that failed: its queue pair gets to know, or says why. */
@@ -268,6 +345,7 @@ static PyObject *deliver(struct core_cq *self, uint32_t most)
     if (done == wanted)
         return list;
 
+    core_waiters_wake(&self->waiters); /* no event comes for what is left here */
     if (!done && PyErr_Occurred()) {
         Py_DECREF(list);
         return NULL;
@@ -290,8 +368,12 @@ static void deliver_more(struct core_cq *self, PyObject *list, uint32_t most)
         PyObject *wc;
 
         if (!self->ready_count) {
-            self->deferred_err = reap(self, most - done);
-            if (self->deferred_err || !self->ready_count)
+            int err = reap_more(self, most - done);
+            if (err) {
+                self->deferred_err = err;
+                self->left_over = true;
+            }
+            if (!self->ready_count)
                 return;
         }
         wc = take(self);
@@ -301,6 +383,7 @@ static void deliver_more(struct core_cq *self, PyObject *list, uint32_t most)
                 untake(self, wc);
             Py_XDECREF(wc);
             PyErr_Clear();
+            core_waiters_wake(&self->waiters); /* as above */
             return;
         }
         Py_DECREF(wc);
@@ -308,12 +391,26 @@ static void deliver_more(struct core_cq *self, PyObject *list, uint32_t most)
     }
 }
 
+static inline PyObject *deliver_all(struct core_cq *self, uint32_t most)
+{
+    PyObject *list = deliver(self, most);
+
+    if (list && most > CORE_CQ_REAP && PyList_Size(list) == CORE_CQ_REAP)
+        deliver_more(self, list, most);
+    return list;
+}
+
+PyObject *core_cq_deliver(struct core_cq *self, uint32_t most)
+{
+    return deliver_all(self, most);
+}
+
 static const struct core_params poll_params = {"CQ.poll", 1, 1, {CORE_NAME_num_entries}};
 
 PyObject *core_cq_method_poll(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
     struct core_cq *self = (struct core_cq *)op;
-    PyObject *value, *list;
+    PyObject *value;
     uint32_t most;
     int err;
 
@@ -322,17 +419,45 @@ PyObject *core_cq_method_poll(PyObject *op, PyObject *const *args, Py_ssize_t na
         return NULL;
 
     err = reap(self, most);
-    if (err)
-        return core_raise(self->base.state, err, self->source->verb,
-                          err == EPROTO ? "the library returned more completions than it was asked for" : NULL);
-
-    list = deliver(self, most);
-    if (list && most > CORE_CQ_REAP && PyList_Size(list) == CORE_CQ_REAP)
-        deliver_more(self, list, most);
-    return list;
+    return err ? raise_poll(self, err) : deliver_all(self, most);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
+
+/* Returns 0, or -1 with an exception. */
+static int arm(struct core_cq *self, int solicited_only)
+{
+    int err;
+
+    if (self->source->needs_channel && !self->channel) {
+        core_raise_method(&self->base, EINVAL, "req_notify",
+                          "the queue was made without a channel, so it has nowhere to put an event");
+        return -1;
+    }
+    errno = 0;
+    err = verbs_errno(ibv_req_notify_cq(self->base.handle, solicited_only));
+    if (!err)
+        return 0;
+    core_raise(self->base.state, err, "ibv_req_notify_cq", NULL);
+    return -1;
+}
+
+int core_cq_check_channel(const struct core_cq *self)
+{
+    if (self->channel)
+        return 0;
+    PyErr_SetString(PyExc_ValueError,
+                    "this CQ has no completion channel to wait on: give create_cq() one that create_comp_channel() made");
+    return -1;
+}
+
+int core_cq_arm(struct core_cq *self)
+{
+    if (arm(self, 0) < 0)
+        return -1;
+    self->waited_on = true;
+    return 0;
+}
 
 static const struct core_params req_notify_params = {"CQ.req_notify", 1, 0, {CORE_NAME_solicited_only}};
 
@@ -340,21 +465,16 @@ PyObject *core_cq_method_req_notify(PyObject *op, PyObject *const *args, Py_ssiz
 {
     struct core_cq *self = (struct core_cq *)op;
     PyObject *value;
-    int solicited_only = 0, err;
+    int solicited_only = 0;
 
     if (core_parse(self->base.state, &req_notify_params, args, nargs, kwnames, &value) < 0)
         return NULL;
     if (value && (solicited_only = PyObject_IsTrue(value)) < 0)
         return NULL;
-    if (core_check_open(&self->base, "req_notify") < 0)
+    if (core_check_open(&self->base, "req_notify") < 0 || arm(self, solicited_only) < 0)
         return NULL;
-    if (self->source->needs_channel && !self->channel)
-        return core_raise_method(&self->base, EINVAL, "req_notify",
-                                 "the queue was made without a channel, so it has nowhere to put an event");
-    errno = 0;
-    err = verbs_errno(ibv_req_notify_cq(self->base.handle, solicited_only));
-    if (err)
-        return core_raise(self->base.state, err, "ibv_req_notify_cq", NULL);
+    if (self->asked < UINT32_MAX)
+        self->asked++;
     Py_RETURN_NONE;
 }
 

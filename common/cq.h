@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CQ: a completion queue. Polling fills the queue's own array of completions and wraps them one by one, so that what
- * was reaped and could not be delivered (no memory, a later failure) comes with the next call.
+ * was reaped and could not be delivered (no memory, a later failure) comes with the next call. Waiting is in cq_wait.c.
  */
 #ifndef CORE_CQ_H
 #define CORE_CQ_H
 
 #include <infiniband/verbs.h>
+#include <stdatomic.h>
 
+#include "channel.h"
 #include "context.h"
 #include "object.h"
+#include "wait.h"
 
 #define CORE_CQ_REAP 64 /* how many completions one call of the library is asked for */
+#define CORE_CQ_SPIN 16 /* the same while a wait spins: one thread at a time, with entries of its own behind those */
+#define CORE_CQ_ROOM (CORE_CQ_REAP + CORE_CQ_SPIN)
 
 struct core_cq;
 
@@ -19,10 +24,11 @@ struct core_cq;
 struct core_cq_source {
     const char *verb; /* what polling calls: "ibv_poll_cq" */
     /*
-     * Fills `ready` from its start with at most so many completions, imm_data as the library has it. Returns 0 or a
-     * positive errno. No code of the caller's runs. What `ready` holds beyond those, or on failure, is cleared.
+     * Fills `ready` from `at` on with at most so many completions, imm_data as the library has it. Returns 0 or a
+     * positive errno; what it wrote before a failure is cleared. No code of the caller's runs. With the GIL or without:
+     * two threads may be in it, with other entries each.
      */
-    int (*reap)(struct core_cq *self, uint32_t most, uint32_t *ret_found);
+    int (*reap)(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret_found);
     /* Adds what else the module's WC holds to the object that was made from ready[at]. May be NULL. */
     void (*add)(struct core_cq *self, uint32_t at, PyObject *wc);
     bool needs_channel; /* the provider cannot be asked for an event of a queue that has no channel */
@@ -32,12 +38,24 @@ struct core_cq {
     struct core_object base;
     const struct core_cq_source *source;
     bool lost_qps; /* a queue pair of it was destroyed; written without the GIL, atomically */
-    struct core_object *channel; /* held as a parent; NULL where there is none */
-    uint64_t events;             /* read by the channel and not yet acknowledged by the program */
-    int deferred_err;            /* of the library, to be raised by the next call */
-    uint32_t ready_at;           /* what was reaped and not delivered: ready[ready_at] and on */
+    struct core_channel *channel; /* held as a parent; NULL where there is none */
+    uint64_t events;              /* read by the channel and not yet acknowledged by the program */
+
+    /* Who wants the next event, and who waits; see channel.h. */
+    uint32_t asked; /* how many req_notify() has asked for that have not come */
+    bool waited_on; /* a wait has armed it for itself */
+    struct core_waiters waiters;
+    uint32_t pending; /* events that have yet to come out of get_cq_event(): a place in the channel's list */
+    struct core_cq *next_pending;
+    bool spinning;       /* a thread polls it without the GIL, into the last entries of `ready` */
+    atomic_bool leaving; /* it is being closed: that thread ends */
+
+    bool left_over;      /* either of these two */
+    uint32_t spun_count; /* what a spinning thread left there, to be delivered by the next call */
+    int deferred_err;    /* of the library, to be raised by the next call */
+    uint32_t ready_at;   /* what was reaped and not delivered: ready[ready_at] and on */
     uint32_t ready_count;
-    struct ibv_wc ready[CORE_CQ_REAP]; /* all zero but for those: providers leave fields that do not apply */
+    struct ibv_wc ready[CORE_CQ_ROOM]; /* all zero but for those: providers leave fields that do not apply */
 };
 
 static inline struct ibv_cq *core_cq_handle(const struct core_cq *self)
@@ -49,7 +67,7 @@ static inline struct ibv_cq *core_cq_handle(const struct core_cq *self)
 extern const struct core_cq_source core_cq_plain;
 
 /* A reap that asks ibv_poll_cq, and what that returns as an errno. */
-int core_cq_reap(struct core_cq *self, uint32_t most, uint32_t *ret_found);
+int core_cq_reap(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret_found);
 
 /* ---- making --------------------------------------------------------------------------------------------------------- */
 
@@ -82,11 +100,32 @@ PyObject *core_context_create_cq(PyObject *context, PyObject *const *args, Py_ss
                 "create_cq($self, cqe, channel=None, comp_vector=0)\n--\n\n"                                           \
                 "Return a completion queue for at least cqe completions. ibv_create_cq.")
 
+/* ---- for waiting: with the GIL, the queue open, and nobody of the caller's entered --------------------------------- */
+
+/* Raises ValueError where the queue has no channel to wait on. Returns 0 or -1. */
+int core_cq_check_channel(const struct core_cq *self);
+
+/* Whether there are completions to deliver, reaping some if need be. 1 or 0, or -1 with an exception. */
+int core_cq_look(struct core_cq *self, uint32_t most);
+
+/* A list of what is there, at most so many; less than was looked at where other code ran meanwhile. */
+PyObject *core_cq_deliver(struct core_cq *self, uint32_t most);
+
+/* Asks the library without the GIL, for the one thread that spins, which found nothing before. Returns 0 or an errno. */
+int core_cq_spin(struct core_cq *self, uint32_t most, uint32_t *ret_found);
+
+/* Takes in what that came to, with the GIL; until it is delivered no thread spins. Returns 0, or -1 with an exception. */
+int core_cq_spun(struct core_cq *self, int err, uint32_t found);
+
+/* Arms the queue for whoever waits. Returns 0, or -1 with an exception. */
+int core_cq_arm(struct core_cq *self);
+
 /* ---- rows for the module's class ---------------------------------------------------------------------------------- */
 
 PyObject *core_cq_method_poll(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_cq_method_req_notify(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_cq_method_ack_events(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+PyObject *core_cq_method_wait(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_cq_get_cqe(PyObject *self, void *ignored);
 PyObject *core_cq_get_channel(PyObject *self, void *ignored);
 PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs);
@@ -100,7 +139,10 @@ PyObject *core_cq_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
                     "Ask for one event on the channel when the next completion comes. ibv_req_notify_cq."),            \
         CORE_METHOD("ack_events", core_cq_method_ack_events,                                                           \
                     "ack_events($self, nevents=1)\n--\n\n"                                                             \
-                    "Say that events were dealt with; the library was told when they were read.")
+                    "Say that events were dealt with; the library was told when they were read."),                     \
+        CORE_METHOD("wait", core_cq_method_wait,                                                                       \
+                    "wait($self, num_entries, timeout=None, spin=2e-05)\n--\n\n"                                       \
+                    "Return completions as poll() does, but wait for the first; [] when the time is over.")
 
 #define CORE_CQ_GETSET                                                                                                 \
     {"cqe", core_cq_get_cqe, NULL, "How many completions the queue holds, as granted.", NULL},                         \

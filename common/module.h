@@ -22,6 +22,7 @@
 #include "recv_wr.h"
 #include "sge.h"
 #include "state.h"
+#include "waiter.h"
 
 #define CORE_NO_BASE (-1)
 
@@ -55,7 +56,8 @@
         {CORE_TYPE_ASYNC_EVENT, package ".AsyncEvent", &core_async_event_spec, CORE_NO_BASE, {NULL}},                  \
         {CORE_TYPE_CHANNEL, package ".CompChannel", &core_channel_spec, CORE_NO_BASE, {NULL}},                         \
         {CORE_TYPE_SGE, package ".SGE", &core_sge_spec, CORE_NO_BASE, {NULL}},                                         \
-        {CORE_TYPE_RECV_WR, package ".RecvWR", &core_recv_wr_spec, CORE_NO_BASE, {NULL}}
+        {CORE_TYPE_RECV_WR, package ".RecvWR", &core_recv_wr_spec, CORE_NO_BASE, {NULL}},                              \
+        {CORE_TYPE_WAITER, package ".Waiter", &core_waiter_spec, CORE_NO_BASE, {NULL}}
 
 /* One library that a module needs: how it is opened, and what to say where it cannot be. */
 struct core_library {

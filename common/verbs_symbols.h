@@ -19,6 +19,8 @@
     REQ(query_device, "13")                                                                                            \
     REQ(query_port, "13")                                                                                              \
     REQ(query_gid, "13")                                                                                               \
+    REQ(fork_init, "13")                                                                                               \
+    OPT(is_fork_initialized, "35")                                                                                     \
     REQ(get_async_event, "13")                                                                                         \
     REQ(ack_async_event, "13")                                                                                         \
     REQ(event_type_str, "13")                                                                                          \

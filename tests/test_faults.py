@@ -203,10 +203,10 @@ def descriptors_left(count: int) -> Iterator[None]:
 
 
 def test_no_descriptors_left_is_an_error_and_no_leak(ib: Any, stub: Stub) -> None:
-    """The library's descriptor and the one that wakes waiters fail in turn; the other is closed again."""
+    """The library's descriptor and our own fail in turn; the others are closed again."""
     devices = devices_of(ib)
     with devices[0].open() as ctx:
-        for make, needs in ((ctx.create_comp_channel, 2), (devices[0].open, 3)):
+        for make, needs in ((ctx.create_comp_channel, 4), (devices[0].open, 3)):
             before = len(os.listdir("/proc/self/fd")), stub.live_objects()
             for left in range(needs):
                 with descriptors_left(left), pytest.raises(error_of(ib)) as caught:

@@ -42,7 +42,7 @@ def public(name: str) -> bool:
 
 def names_of(body: list[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
     for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name, node
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield node.target.id, node
@@ -73,7 +73,7 @@ def test_the_stub_and_each_class_have_the_same_members(stub: ast.Module, extensi
 def test_the_stub_explains_every_class_method_and_attribute(stub: ast.Module) -> None:
     assert ast.get_docstring(stub)
     for name, node in names_of(stub.body):
-        if isinstance(node, ast.FunctionDef) and public(name):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and public(name):
             assert ast.get_docstring(node), name
     for cls in classes_of(stub):
         assert ast.get_docstring(cls), cls.name
@@ -81,8 +81,9 @@ def test_the_stub_explains_every_class_method_and_attribute(stub: ast.Module) ->
             setter = isinstance(node, ast.FunctionDef) and any(
                 isinstance(d, ast.Attribute) for d in node.decorator_list
             )
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not setter:
-                assert ast.get_docstring(node), f"{cls.name}.{node.name}"
+            function = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            if function and not node.name.startswith("_") and not setter:  # type: ignore[attr-defined]
+                assert ast.get_docstring(node), f"{cls.name}.{node.name}"  # type: ignore[arg-type, attr-defined]
             if isinstance(node, ast.AnnAssign) and not node.target.id.startswith("_"):  # type: ignore[union-attr]
                 assert isinstance(after, ast.Expr), f"{cls.name}.{node.target.id}"  # type: ignore[union-attr]
 
@@ -169,7 +170,20 @@ def main() -> int:
         event = ctx.get_async_event(0)
         if event is not None and event.qp is not None:
             ctx.ack_async_event(event)
+        total += sum(wc.byte_len for wc in cq.wait(16, timeout=0.5, spin=None))
         return total
+
+
+async def waiting(ctx: ibverbs.Context, cq: ibverbs.CQ, channel: ibverbs.CompChannel) -> int:
+    event = await ctx.next_async_event()
+    maybe = await channel.next_cq_event(timeout=1)
+    port = event.port_num or 0
+    queue = maybe or await channel.next_cq_event()
+    return port + sum([wc.byte_len for wc in await queue.wait_async(4)])
+
+
+if ibverbs.fork_status() == ibverbs.ForkStatus.DISABLED:
+    ibverbs.fork_init()
 
 
 def mistakes() -> None:
@@ -209,6 +223,7 @@ ibverbs.SendWR(opcode="SEND")
 ctx.nothing
 ctx.create_comp_channel().get_cq_event(1).poll(1)
 lkey: str = ctx.alloc_pd().reg_mr(0, 0, 0).lkey
+async def main(): await ctx.create_comp_channel().next_cq_event(1).poll(1)
 """
 
 
@@ -221,4 +236,4 @@ def test_a_users_mistakes_do_not_pass_mypy(ib: Any, home: pathlib.Path, tmp_path
     with pytest.raises(AssertionError) as found:
         run_mypy("mypy", home, tmp_path, "--strict", "--cache-dir", str(tmp_path / "cache"), str(program))
     lines = {int(line.split(":")[1]) for line in str(found.value).splitlines() if "program.py:" in line}
-    assert lines == {4, 5, 6, 7, 8, 9}
+    assert lines == {4, 5, 6, 7, 8, 9, 10}

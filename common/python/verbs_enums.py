@@ -11,6 +11,7 @@ from .flags import FlagOps, flag_operators
 __all__ = [
     "AccessFlags",
     "EventType",
+    "ForkStatus",
     "GidType",
     "MTU",
     "NodeType",
@@ -393,3 +394,14 @@ class NodeType(IntEnum):
     """A Cisco usNIC over UDP."""
     UNSPECIFIED = c.IBV_NODE_UNSPECIFIED
     """A device of another kind (EFA)."""
+
+
+class ForkStatus(IntEnum):
+    """Whether a fork may move registered memory under the device (``enum ibv_fork_status``); see ``fork_status()``."""
+
+    DISABLED = c.IBV_FORK_DISABLED
+    """It may: ``fork_init()`` was not called."""
+    ENABLED = c.IBV_FORK_ENABLED
+    """It does not: the library keeps that memory away from children."""
+    UNNEEDED = c.IBV_FORK_UNNEEDED
+    """It does not: the kernel gives children copies."""

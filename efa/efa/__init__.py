@@ -6,6 +6,7 @@
 ``read_wrs`` cut a long transfer into requests; ``capabilities()`` says what library and device can do.
 """
 
+from . import waiting as waiting  # gives the queues, CompChannel and Context their methods for asyncio
 from ._efa import (
     AH,
     CQ,
@@ -36,6 +37,8 @@ from ._efa import (
     SendWR,
     UnsupportedError,
     WQAttr,
+    fork_init,
+    fork_status,
     get_device_list,
     get_efa_device_list,
 )
@@ -47,6 +50,7 @@ from .enums import (
     CreateCQWCFlags,
     EfaDeviceCaps,
     EventType,
+    ForkStatus,
     GidType,
     NodeType,
     PortState,
@@ -85,6 +89,7 @@ __all__ = [
     "EfaError",
     "EndpointInfo",
     "EventType",
+    "ForkStatus",
     "Gid",
     "GidChoice",
     "GidEntry",
@@ -120,6 +125,8 @@ __all__ = [
     "WQAttr",
     "WROpcode",
     "capabilities",
+    "fork_init",
+    "fork_status",
     "get_device_list",
     "get_efa_device_list",
     "local_endpoint_info",

@@ -16,12 +16,12 @@
  * From rdma-core 59 on the provider says EINVAL of each completion whose queue pair is gone, and goes on behind it with
  * the next call; nobody waits for those.
  */
-static int reap(struct core_cq *self, uint32_t most, uint32_t *ret_found)
+static int reap(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret_found)
 {
     int err;
 
     for (uint32_t tries = 0; tries <= (uint32_t)core_cq_handle(self)->cqe; tries++) {
-        err = core_cq_reap(self, most, ret_found);
+        err = core_cq_reap(self, at, most, ret_found);
         if (err != EINVAL || !__atomic_load_n(&self->lost_qps, __ATOMIC_RELAXED))
             return err;
     }

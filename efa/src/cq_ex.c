@@ -61,22 +61,22 @@ static inline void read_current(const struct efa_cq_ex *self, struct ibv_cq_ex *
         read_receive(self, cq, wc, extra);
 }
 
-/* Reads on while the iterator is open, which holds the queue's lock. `found` completions are there already. */
-static uint32_t read_all(struct efa_cq_ex *self, uint32_t most, bool one_by_one, uint32_t found)
+/* Reads on while the iterator is open, which holds the queue's lock: into `ready` from `at` on, up to `end`. */
+static uint32_t read_all(struct efa_cq_ex *self, uint32_t at, uint32_t end, bool one_by_one)
 {
     struct ibv_cq_ex *cq = handle_of(&self->core);
     int err = 0;
 
     while (!err) {
-        read_current(self, cq, &self->core.ready[found], &self->extra[found]);
-        if (++found == most || one_by_one)
+        read_current(self, cq, &self->core.ready[at], &self->extra[at]);
+        if (++at == end || one_by_one)
             break;
         do
             err = cq->next_poll(cq);
         while (err == EINVAL && efadv_release.skips_stale); /* one whose queue pair is gone: on to the next */
     }
     cq->end_poll(cq);
-    return found;
+    return at;
 }
 
 /*
@@ -84,31 +84,31 @@ static uint32_t read_all(struct efa_cq_ex *self, uint32_t most, bool one_by_one,
  * after such a one hand the previous request back a second time, so there the iterator is opened anew for each
  * completion as soon as a queue pair of the queue was destroyed.
  */
-static int reap(struct core_cq *op, uint32_t most, uint32_t *ret_found)
+static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_found)
 {
     struct efa_cq_ex *self = (struct efa_cq_ex *)op;
     bool lost_qps = __atomic_load_n(&op->lost_qps, __ATOMIC_RELAXED);
     bool one_by_one = lost_qps && !efadv_release.skips_stale;
     struct ibv_poll_cq_attr attr = {0};
     struct ibv_cq_ex *cq = handle_of(op);
-    uint32_t found = 0, stale = 0;
+    uint32_t next = at, end = at + most, stale = 0;
 
     if (self->unreadable)
         return ENODATA;
-    while (found < most) {
+    while (next < end) {
         int err = cq->start_poll(cq, &attr);
 
         if (err == EINVAL && lost_qps && stale++ <= (uint32_t)core_cq_handle(op)->cqe)
             continue;
-        if (err == ENOENT || (err && found)) /* the error comes again with the next call */
+        if (err == ENOENT || (err && next > at)) /* the error comes again with the next call */
             break;
         if (err)
             return verbs_errno(err);
-        found = read_all(self, most, one_by_one, found);
+        next = read_all(self, next, end, one_by_one);
         if (!one_by_one)
             break;
     }
-    *ret_found = found;
+    *ret_found = next - at;
     return 0;
 }
 

@@ -14,7 +14,7 @@ struct efa_cq_ex {
     bool sgid;
     bool unsolicited;
     bool unreadable; /* its ring lies where this process does not see it */
-    struct efa_wc_extra extra[CORE_CQ_REAP]; /* beside `ready` */
+    struct efa_wc_extra extra[CORE_CQ_ROOM]; /* beside `ready` */
 };
 
 /* query_efa(), the same for both. */

@@ -6,6 +6,7 @@
 #include "cuda_functions.h"
 #include "efa_constants.h"
 #include "efadv.h"
+#include "fork.h"
 #include "library.h"
 #include "verbs.h"
 
@@ -48,7 +49,7 @@ static int module_exec(PyObject *module)
 }
 
 static PyMethodDef module_methods[] = {
-    CORE_GET_DEVICE_LIST_METHOD, EFA_GET_DEVICE_LIST_METHOD, EFA_LIBRARY_METHOD, {NULL, NULL, 0, NULL}};
+    CORE_GET_DEVICE_LIST_METHOD, CORE_FORK_METHODS, EFA_GET_DEVICE_LIST_METHOD, EFA_LIBRARY_METHOD, {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 

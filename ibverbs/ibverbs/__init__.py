@@ -5,6 +5,7 @@
 ``PD``, ``MR``, ``CQ``, ``QP``. ``connect_rc`` connects two queue pairs.
 """
 
+from . import waiting as waiting  # gives CQ, CompChannel and Context their methods for asyncio
 from ._ibverbs import (
     AH,
     CQ,
@@ -31,6 +32,8 @@ from ._ibverbs import (
     SendWR,
     UnsupportedError,
     VerbsError,
+    fork_init,
+    fork_status,
     get_device_list,
 )
 from ._version import __version__ as __version__
@@ -40,6 +43,7 @@ from .enums import (
     MTU,
     AccessFlags,
     EventType,
+    ForkStatus,
     GidType,
     NodeType,
     PortState,
@@ -76,6 +80,7 @@ __all__ = [
     "Device",
     "DeviceAttr",
     "EventType",
+    "ForkStatus",
     "Gid",
     "GidChoice",
     "GidEntry",
@@ -113,6 +118,8 @@ __all__ = [
     "WROpcode",
     "ack_timeout",
     "connect_rc",
+    "fork_init",
+    "fork_status",
     "get_device_list",
     "local_qp_info",
     "reg_tensor",

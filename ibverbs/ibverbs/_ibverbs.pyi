@@ -39,6 +39,24 @@ def get_device_list() -> list[Device]:
     A device whose provider is missing is not listed. ``ibv_get_device_list``; other threads run meanwhile.
     """
 
+def fork_init() -> None:
+    """Have the library keep registered memory away from the children of a fork.
+
+    Without it, and on kernels before 5.12, a parent that writes to registered memory after a fork may get another page
+    there than the one that the device uses. Memory that is registered afterwards is protected by whole pages, and a
+    child cannot touch it; what shares those pages is gone there, too. To be called before anything is registered:
+    afterwards it may raise ``EINVAL``. On newer kernels it does nothing. ``ibv_fork_init``; other threads run
+    meanwhile.
+
+    Whatever it says, objects that were made before a fork raise ``EBADF`` in the child and free nothing there.
+    """
+
+def fork_status() -> int:
+    """Return a ``ForkStatus`` value: whether registered memory is safe in the parent of a fork.
+
+    Raises ``UnsupportedError`` on libraries before rdma-core 35. ``ibv_is_fork_initialized``.
+    """
+
 @final
 class Device:
     """A device, by name and node GUID. Not a handle: nothing is open until ``open()``.
@@ -140,6 +158,16 @@ class Context:
         """
     @overload
     def get_async_event(self, timeout: float) -> AsyncEvent | None:
+        """The same, for so many seconds at most; None when they are over."""
+    @overload
+    async def next_async_event(self, timeout: None = None) -> AsyncEvent:
+        """Wait for an event in an asyncio task: ``get_async_event`` for an event loop that has ``add_reader``.
+
+        Several tasks may wait, beside threads; each event goes to one. A task that is cancelled takes none along.
+        ``close()`` ends it with ``EBADF``.
+        """
+    @overload
+    async def next_async_event(self, timeout: float) -> AsyncEvent | None:
         """The same, for so many seconds at most; None when they are over."""
     def ack_async_event(self, ev: AsyncEvent) -> None:
         """Say that an event was dealt with. It costs nothing and may be left out, or repeated: the library was told
@@ -691,18 +719,35 @@ class CompChannel:
         """The device it was made on; also after ``close()``."""
     @property
     def fd(self) -> int:
-        """The descriptor that becomes readable when an event waits; non-blocking. For select, poll, epoll and
-        asyncio: read the event with ``get_cq_event(0)``."""
+        """A descriptor that is readable while there is an event; for select, poll, epoll and event loops.
+
+        Read the event with ``get_cq_event(0)``, which may be None: the event was of a ``CQ.wait`` then, or another
+        reader was faster. It is a descriptor to watch, not to read from.
+        """
     @overload
     def get_cq_event(self, timeout: None = None) -> CQ:
         """Wait for an event and return the CQ it is of; None when ``timeout`` seconds are over.
 
         None waits for ever, 0 never. An event comes once for each ``CQ.req_notify``: arm the queue again, then poll
-        it until it is empty, or a completion may go unseen. Signals are handled while it waits, other threads run,
-        and ``close()`` ends it with ``EBADF``. ``ibv_get_cq_event``.
+        it until it is empty, or a completion may go unseen. ``CQ.wait`` does all of this. Signals are handled while it
+        waits, other threads run, and ``close()`` ends it with ``EBADF``. ``ibv_get_cq_event``.
+
+        Several threads may call it, each event goes to one of them. An event that ``CQ.wait`` asked for, and
+        ``req_notify`` did not, does not come out here; one that ``req_notify`` asked for does, also when a wait in
+        another thread was the one to read it.
         """
     @overload
     def get_cq_event(self, timeout: float) -> CQ | None:
+        """The same, for so many seconds at most; None when they are over."""
+    @overload
+    async def next_cq_event(self, timeout: None = None) -> CQ:
+        """Wait for an event in an asyncio task: ``get_cq_event`` for an event loop that has ``add_reader``.
+
+        Several tasks may wait, beside threads; each event goes to one. A task that is cancelled takes none along.
+        ``close()`` ends it with ``EBADF``.
+        """
+    @overload
+    async def next_cq_event(self, timeout: float) -> CQ | None:
         """The same, for so many seconds at most; None when they are over."""
     @property
     def closed(self) -> bool:
@@ -750,6 +795,29 @@ class CQ:
 
         The library was told when they were read, so nothing waits for this; it keeps the count. Raises ``ValueError``
         for 0 or for more than were received.
+        """
+    def wait(
+        self, num_entries: SupportsIndex, timeout: float | None = None, spin: float | None = 2e-05
+    ) -> list[WC]:
+        """Return up to ``num_entries`` completions as ``poll`` does, but wait until there is at least one.
+
+        It polls; then it polls on for ``spin`` seconds; then it arms the queue, polls once more, and sleeps on the
+        channel. Other threads run while it spins and sleeps. After ``timeout`` seconds it returns an empty list; None
+        waits for ever, 0 only polls. ``spin`` of 0 or None sleeps at once.
+
+        Several threads may wait, on one queue or on several of one channel, beside ``get_cq_event`` and event loops:
+        each completion goes to one of them, and none sleeps on while there are completions. On one queue one thread
+        spins at a time, the others sleep. Signals are handled while it waits (at most 2 ms late while it spins), and
+        ``close()`` ends it with ``EBADF``. Raises ``ValueError`` for a queue without a channel, for less than one
+        entry and for a time that is negative, and for a ``spin`` without end.
+
+        ``ibv_poll_cq``, ``ibv_req_notify_cq``, ``ibv_get_cq_event``.
+        """
+    async def wait_async(self, num_entries: SupportsIndex, timeout: float | None = None) -> list[WC]:
+        """Wait for completions in an asyncio task: ``wait`` for an event loop that has ``add_reader``.
+
+        It does not spin. Where there are completions already it returns without giving other tasks a turn. Several
+        tasks may wait on one queue, beside threads. A task that is cancelled takes no completions along.
         """
     @property
     def closed(self) -> bool:
@@ -1222,6 +1290,20 @@ class FlagOps:
     def __rxor__(self, other: int, /) -> Self: ...
     def __invert__(self) -> Self: ...
 
+@final
+class Waiter:
+    """How an event loop waits on a CQ, a CompChannel or a Context. Not for programs: the asyncio methods use it."""
+
+    def __new__(cls, source: CQ | CompChannel | Context) -> Self: ...
+    def fileno(self) -> int:
+        """Return the descriptor to watch for reading."""
+    def arm(self) -> None:
+        """Ask for the next event, of a queue; look at the queue again before waiting for it."""
+    def take(self) -> bool:
+        """Take in what made the descriptor readable, and return whether to look at the object now."""
+    def close(self) -> None:
+        """Stop waiting and close the descriptor."""
+
 IBV_ACCESS_LOCAL_WRITE: int
 IBV_ACCESS_REMOTE_WRITE: int
 IBV_ACCESS_REMOTE_READ: int
@@ -1375,3 +1457,6 @@ IBV_TRANSPORT_UNSPECIFIED: int
 IBV_GID_TYPE_IB: int
 IBV_GID_TYPE_ROCE_V1: int
 IBV_GID_TYPE_ROCE_V2: int
+IBV_FORK_DISABLED: int
+IBV_FORK_ENABLED: int
+IBV_FORK_UNNEEDED: int

@@ -10,6 +10,7 @@ from .verbs_enums import (
     MTU,
     AccessFlags,
     EventType,
+    ForkStatus,
     GidType,
     NodeType,
     PortState,
@@ -26,6 +27,7 @@ from .verbs_enums import (
 __all__ = [
     "AccessFlags",
     "EventType",
+    "ForkStatus",
     "GidType",
     "MTU",
     "NodeType",

@@ -4,6 +4,7 @@
 
 #include "classes.h"
 #include "cuda_functions.h"
+#include "fork.h"
 #include "verbs.h"
 
 static const struct core_class classes[] = {
@@ -42,7 +43,7 @@ static int module_exec(PyObject *module)
     return cuda_add_functions(module);
 }
 
-static PyMethodDef module_methods[] = {CORE_GET_DEVICE_LIST_METHOD, {NULL, NULL, 0, NULL}};
+static PyMethodDef module_methods[] = {CORE_GET_DEVICE_LIST_METHOD, CORE_FORK_METHODS, {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
