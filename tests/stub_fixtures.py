@@ -19,7 +19,7 @@ from packages import RC as RC  # noqa: PLC0414 (tests find the types of queue pa
 from packages import SRD as SRD  # noqa: PLC0414
 from packages import UC as UC  # noqa: PLC0414
 from packages import UD as UD  # noqa: PLC0414
-from packages import error_of, is_efa, open_device, reliable, some_ah
+from packages import devices_of, error_of, is_efa, reliable, some_ah
 from stub_control import Stub
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
@@ -79,14 +79,17 @@ class Rig:
     def __init__(self, ib: Any, stub: Stub, undo: contextlib.ExitStack) -> None:
         self.ib, self.stub, self._undo = ib, stub, undo
         self.Error, self.efa, self.reliable = error_of(ib), is_efa(ib), reliable(ib)
+        self.device = devices_of(ib)[0]
         self.ctx = undo.enter_context(self.open())
+        if self.efa:
+            self.ctx.is_efa()  # asked of the library once
         self.pd = undo.enter_context(self.ctx.alloc_pd())
         self.cq = undo.enter_context(self.ctx.create_cq(4096))
         self.mr = undo.enter_context(self.pd.reg_mr(0x10000, 1 << 20, ib.AccessFlags.LOCAL_WRITE))
         self._ah: Any = None
 
     def open(self) -> Any:
-        return open_device(self.ib)
+        return self.device.open()
 
     def keep(self, handle: Any) -> Any:
         return self._undo.enter_context(handle)

@@ -18,6 +18,8 @@ from endpoints import RC, UC, UD, Endpoint, Make, all_access, poll_for
 from place import Node
 from stub_fixtures import INIT, RESET, RTR, RTS, Rig
 
+pytestmark = pytest.mark.only("ibverbs")
+
 
 def said(ib: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """The text of the VerbsError that a call raises."""

@@ -549,9 +549,9 @@ def test_arguments_emptied_by_a_conversion_are_read_to_the_end(rig: Rig, call: s
     elif call == "Device":
         assert ib.Device(**{"guid": Emptying(), "name": text()}).name == text()
     elif call == "AHAttr":  # its arguments are read one by one, and what is gone is not read
-        assert ib.AHAttr(**{"port_num": Emptying(), "sl": 3}).port_num == 1
+        assert ib.AHAttr(**{"port_num": Emptying(), "hop_limit": 3}).port_num == 1
     elif call == "VerbsError":
-        error = ib.VerbsError(**{"err": Emptying(), "operation": text(), "detail": text()})
+        error = rig.Error(**{"err": Emptying(), "operation": text(), "detail": text()})
         assert (error.operation, error.detail) == (text(), text())
     else:
         qp = rig.qp()
@@ -577,7 +577,8 @@ def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, 
             elif kind == "QPInitAttr":
                 chain = ib.QPInitAttr(None, chain)
             else:
-                chain = ib.QPInitAttr(ib.QPInitAttr(None, None), chain, srq=ib.QPInitAttr(None, None))
+                more = {"send_ops_flags" if rig.efa else "srq": ib.QPInitAttr(None, None)}
+                chain = ib.QPInitAttr(ib.QPInitAttr(None, None), chain, **more)
         del chain
         ended.append(kind)
 

@@ -7,15 +7,16 @@ import sys
 import threading
 import time
 
-import ibverbs
-from common import stub
+from common import open_device, package, stub
+
+ib = package()
 
 stub.set_lenient()
-ctx = ibverbs.get_device_list()[0].open()
+ctx = open_device(ib)
 pd = ctx.alloc_pd()
 channel = ctx.create_comp_channel()
 queues = [ctx.create_cq(16, channel) for _ in range(20)]
-queues += [pd.create_qp(ibverbs.QPInitAttr(cq, cq)) for cq in queues[:10]]
+queues += [pd.create_qp(ib.QPInitAttr(cq, cq)) for cq in queues[:10]]
 
 
 def forever(act):
@@ -28,7 +29,7 @@ def forever(act):
 
 def announce():
     for queue in list(queues):
-        if isinstance(queue, ibverbs.CQ):
+        if isinstance(queue, ib.CQ):
             stub.push_cq_event(queue)
         else:
             stub.raise_event(ctx, 1, queue)

@@ -14,7 +14,7 @@ ctx = open_device(ib)
 pd = ctx.alloc_pd()
 channel = ctx.create_comp_channel()
 cq = ctx.create_cq(1024, channel)
-qp = pd.create_qp(ib.QPInitAttr(cq, cq))
+qp = pd.create_qp(ib.QPInitAttr(cq, cq, max_send_wr=256))
 qp.modify(1, qp_state=3)
 request = ib.SendWR(1, [], 2, 2, **({"ah": some_ah(ib, pd)} if is_efa(ib) else {}))
 

@@ -49,7 +49,9 @@ weakref.finalize(handlers["mr"], handlers["ctx"].query_device)
 def at_exit():
     assert handlers["cq"].poll(1) == []
     handlers["qp"].close()
-    handlers["cq"].close()
+    for name in ("cq", "cq_ex"):
+        if name in handlers:
+            handlers[name].close()
     handlers["channel"].close()
 
 
