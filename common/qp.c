@@ -204,8 +204,8 @@ static PyObject *raise_not_created(struct core_context *context, int err, const 
     struct cause cause = {0};
 
     if (*detail)
-        return core_raise(context->base.state, err, verb, detail);
-    if (core_context_limits(context, &limits))
+        cause_add(&cause, "%s", detail);
+    else if (core_context_limits(context, &limits))
         cause_of_qp_sizes(&cause, &limits, &init->cap);
     if (!cause.used) {
         cause_add(&cause, "qp_type=%d, max_send_wr=%u, max_recv_wr=%u, max_send_sge=%u, max_recv_sge=%u, "

@@ -69,6 +69,7 @@ def test_a_wrong_type_is_a_type_error() -> None:
             function("640")
 
 
+@pytest.mark.only("ibverbs")
 @pytest.mark.needs("rc")
 def test_a_device_has_what_was_given(ib: Any, make: Make, node: Node) -> None:
     end = make()

@@ -81,6 +81,7 @@ static PyObject *context_query_efa_device(PyObject *op, PyObject *ignored)
 
 static const struct core_params query_port_params = {"Context.query_port", 1, 0, {CORE_NAME_port_num}};
 static const struct core_params query_gid_params = {"Context.query_gid", 2, 0, {CORE_NAME_port_num, CORE_NAME_index}};
+static const struct core_params query_gid_table_params = {"Context.query_gid_table", 1, 0, {CORE_NAME_port}};
 
 static PyObject *context_query_port(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
@@ -92,6 +93,11 @@ static PyObject *context_query_gid(PyObject *self, PyObject *const *args, Py_ssi
     return core_context_query_gid(self, args, nargs, kwnames, &query_gid_params);
 }
 
+static PyObject *context_query_gid_table(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return core_context_query_gid_table(self, args, nargs, kwnames, &query_gid_table_params);
+}
+
 static PyMethodDef context_methods[] = {
     CORE_LIFETIME_METHODS,
     CORE_CONTEXT_METHODS,
@@ -101,6 +107,9 @@ static PyMethodDef context_methods[] = {
     CORE_METHOD("query_gid", context_query_gid,
                 "query_gid($self, port_num=1, index=0)\n--\n\n"
                 "Return an entry of the port's GID table; the first is the device's network address. ibv_query_gid."),
+    CORE_METHOD("query_gid_table", context_query_gid_table,
+                "query_gid_table($self, port=1)\n--\n\n"
+                "Return a GidEntry for every entry of the port's GID table that is not empty. ibv_query_gid_table."),
     {"is_efa", context_is_efa, METH_NOARGS,
      "is_efa($self)\n--\n\nReturn whether the device is EFA's. efadv_query_device."},
     {"query_efa_device", context_query_efa_device, METH_NOARGS,
