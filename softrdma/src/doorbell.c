@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "libc.h"
 #include "process.h"
 
 #define KEY_BASE (UINT64_C(1) << 48)
@@ -45,14 +46,23 @@ bool doorbell_is_key(uint64_t offset)
     return offset >= KEY_BASE;
 }
 
+/* Pages of a file that is empty: a store to one is a SIGBUS. SIGSEGV, which a page without rights would give, is what
+ * programs and debuggers have plans with, and tools that know what may be written would object. */
 static uintptr_t stretch(void)
 {
     pthread_mutex_lock(&base_lock);
     if (!atomic_load(&base)) {
-        void *p = mmap(NULL, COUNT * page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        int fd = memfd_create("softrdma-doorbells", MFD_CLOEXEC);
+        void *p = MAP_FAILED;
 
-        if (p != MAP_FAILED)
+        if (fd >= 0) {
+            p = mmap(NULL, COUNT * page_size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+            libc_get()->close(fd);
+        }
+        if (p != MAP_FAILED) {
+            madvise(p, COUNT * page_size(), MADV_DONTDUMP);
             atomic_store(&base, (uintptr_t)p);
+        }
     }
     pthread_mutex_unlock(&base_lock);
     return atomic_load(&base);

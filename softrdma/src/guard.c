@@ -37,7 +37,7 @@ static void on_fault(int sig, siginfo_t *info, void *ucontext)
         landing = NULL;
         siglongjmp(*to, 1);
     }
-    if (sig == SIGSEGV && info->si_code > 0 && doorbell_fault(info->si_addr, ucontext))
+    if (sig == SIGBUS && info->si_code > 0 && doorbell_fault(info->si_addr, ucontext))
         return;
     next = *chain_of(sig);
     if (next.sa_flags & SA_SIGINFO) {

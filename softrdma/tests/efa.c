@@ -220,7 +220,7 @@ static void datagrams_are_lost_without_a_word(void)
 
 static bool has_event(struct srd *e, int limit_ms)
 {
-    struct timeval t = {0, limit_ms * 1000};
+    struct timeval t = {limit_ms / 1000, limit_ms % 1000 * 1000};
     fd_set fds;
 
     FD_ZERO(&fds);
