@@ -226,9 +226,8 @@ def test_registration_gives_no_descriptor_away(pd: Any, local: Any) -> None:
 
 
 def test_a_descriptor_that_is_no_dmabuf_is_refused(ib: Any, pd: Any, local: Any) -> None:
-    fd = os.memfd_create("no dma-buf")
+    fd = os.open("/dev/null", os.O_RDWR)
     try:
-        os.ftruncate(fd, 8192)
         with pytest.raises(error_of(ib)) as caught:
             pd.reg_dmabuf_mr(0, 8192, 0, fd, local)
     finally:

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions: checks at registration, keys, and the wait for the data path before memory is given back.
  * A key is index + 1 and, below it, some bits that change with each registration; how many is the model's matter. */
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "context.h"
@@ -36,14 +38,27 @@ static uint64_t pages_of(uint64_t start, uint64_t length)
     return (start % page + length + page - 1) / page;
 }
 
-static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
+/* What is asked to be registered. */
+struct request {
+    uint32_t pd; /* its handle */
+    uint32_t access;
+    uint64_t start, length, iova;
+    uint64_t mapping, mapped; /* of a dma-buf: what was mapped for it; else 0 */
+};
+
+static bool is_writable(uint32_t access)
+{
+    return access & (IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC |
+                     IB_UVERBS_ACCESS_MW_BIND);
+}
+
+static int check(const struct call *c, const struct request *q)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint32_t access = in->access_flags & ~IB_UVERBS_ACCESS_OPTIONAL_RANGE;
-    bool writable;
+    uint32_t access = q->access & ~IB_UVERBS_ACCESS_OPTIONAL_RANGE;
     int err;
 
-    if ((in->start & (page - 1)) != (in->hca_va & (page - 1)))
+    if ((q->start & (page - 1)) != (q->iova & (page - 1)))
         return EINVAL;
     if ((access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC)) &&
         !(access & IB_UVERBS_ACCESS_LOCAL_WRITE))
@@ -51,14 +66,11 @@ static int check(const struct call *c, const struct ib_uverbs_reg_mr *in)
     err = c->device->model->check_access(c->device, access);
     if (err)
         return err;
-    if (pd_find(c, in->pd_handle) == NONE)
+    if (pd_find(c, q->pd) == NONE)
         return EINVAL;
-    if (!in->length || in->length > MAX_LENGTH || in->start + in->length < in->start ||
-        in->hca_va + in->length < in->hca_va)
+    if (!q->length || q->length > MAX_LENGTH || q->start + q->length < q->start || q->iova + q->length < q->iova)
         return EINVAL;
-    writable = access & (IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                         IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND);
-    return guard_populate(in->start, in->length, writable);
+    return 0;
 }
 
 static uint32_t make_key(const struct call *c, uint32_t index)
@@ -69,21 +81,20 @@ static uint32_t make_key(const struct call *c, uint32_t index)
     return (index + 1) << shift | (low & ((1u << shift) - 1));
 }
 
-int mr_reg(struct call *c)
-{
-    const struct ib_uverbs_reg_mr *in = c->in;
-    struct ib_uverbs_reg_mr_resp out = {0};
-    struct region *r = c->r;
-    uint32_t i, pd, h = NONE;
-    int err = check(c, in);
+/* Tells the caller the handle and the keys, in the words of the call that it made. */
+typedef int answer_mr(struct call *c, uint32_t handle, uint32_t key);
 
-    if (!err)
-        err = fault_pin(r, process.proc, pages_of(in->start, in->length));
+static int make(struct call *c, const struct request *q, answer_mr *answer)
+{
+    struct region *r = c->r;
+    uint32_t i, pd, key, h = NONE;
+    int err = fault_pin(r, process.proc, pages_of(q->start, q->length));
+
     if (err)
         return err;
     lock_take(&r->lock);
     err = ENOMEM;
-    pd = pd_find(c, in->pd_handle);
+    pd = pd_find(c, q->pd);
     i = table_take(&r->mrs, r->mr_bits, MAX_MRS - 64, 0);
     if (i != NONE && pd != NONE)
         h = handle_new(r, c->context, OBJ_MR, i);
@@ -93,17 +104,18 @@ int mr_reg(struct call *c)
         m->pd = pd;
         m->context = c->context;
         m->proc = process.proc;
-        m->access = in->access_flags;
+        m->access = q->access;
         m->windows = 0;
-        m->start = in->start;
-        m->length = in->length;
-        m->iova = in->hca_va;
-        out.mr_handle = h;
-        out.lkey = out.rkey = make_key(c, i);
-        err = call_respond(c, &out, sizeof(out));
+        m->start = q->start;
+        m->length = q->length;
+        m->iova = q->iova;
+        m->mapping = q->mapping;
+        m->mapped = q->mapped;
+        key = make_key(c, i);
+        err = answer(c, h, key);
         if (!err) {
             r->pd[pd].refs++;
-            atomic_store_explicit(&m->key, out.lkey, memory_order_release);
+            atomic_store_explicit(&m->key, key, memory_order_release);
         }
     }
     if (err && i != NONE) {
@@ -112,10 +124,88 @@ int mr_reg(struct call *c)
         table_release(&r->mrs, r->mr_bits, i);
     }
     if (err)
-        fault_unpin(r, process.proc, pages_of(in->start, in->length));
+        fault_unpin(r, process.proc, pages_of(q->start, q->length));
     lock_give(&r->lock);
     return err;
 }
+
+/* ---- memory of the process --------------------------------------------------------------------------------------- */
+
+static int answer_command(struct call *c, uint32_t handle, uint32_t key)
+{
+    struct ib_uverbs_reg_mr_resp out = {.mr_handle = handle, .lkey = key, .rkey = key};
+
+    return call_respond(c, &out, sizeof(out));
+}
+
+int mr_reg(struct call *c)
+{
+    const struct ib_uverbs_reg_mr *in = c->in;
+    struct request q = {in->pd_handle, in->access_flags, in->start, in->length, in->hca_va, 0, 0};
+    int err = check(c, &q);
+
+    if (!err)
+        err = guard_populate(q.start, q.length, is_writable(q.access & ~IB_UVERBS_ACCESS_OPTIONAL_RANGE));
+    return err ? err : make(c, &q, answer_command);
+}
+
+/* ---- a dma-buf --------------------------------------------------------------------------------------------------- */
+
+static int answer_attributes(struct call *c, uint32_t handle, uint32_t key)
+{
+    int err = call_out(c, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &key, sizeof(key));
+
+    if (!err)
+        err = call_out(c, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &key, sizeof(key));
+    return err ? err : call_new_handle(c, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, handle);
+}
+
+/* Maps the part of a file that is to be registered; a memfd stands in for memory that a driver exports. */
+static int map_file(struct request *q, int fd, uint64_t offset)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
+    struct stat file;
+    void *p;
+
+    if (fstat(fd, &file))
+        return EBADF;
+    if (!S_ISREG(file.st_mode) || offset + q->length < offset || offset + q->length > (uint64_t)file.st_size)
+        return EINVAL;
+    q->mapped = align_up(offset + q->length, page) - first;
+    p = mmap(NULL, q->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)first);
+    if (p == MAP_FAILED)
+        return errno == ENODEV ? EINVAL : errno;
+    q->mapping = (uint64_t)(uintptr_t)p;
+    q->start = q->mapping + (offset - first);
+    return 0;
+}
+
+int mr_reg_dmabuf(struct call *c)
+{
+    uint64_t offset = call_u64(c, UVERBS_ATTR_REG_DMABUF_MR_OFFSET);
+    struct request q = {
+        .access = call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS),
+        .length = call_u64(c, UVERBS_ATTR_REG_DMABUF_MR_LENGTH),
+        .iova = call_u64(c, UVERBS_ATTR_REG_DMABUF_MR_IOVA),
+        .pd = call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE),
+        .start = offset, /* until it is mapped: what has to agree with the address */
+    };
+    int err;
+
+    if (!c->device->model->has_dmabuf)
+        return EOPNOTSUPP;
+    err = check(c, &q);
+    if (!err)
+        err = map_file(&q, (int)call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_FD), offset);
+    if (err)
+        return err;
+    err = make(c, &q, answer_attributes);
+    if (err)
+        munmap((void *)(uintptr_t)q.mapping, q.mapped);
+    return err;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 void mr_free(struct region *r, uint32_t index)
 {
@@ -124,6 +214,9 @@ void mr_free(struct region *r, uint32_t index)
     atomic_store(&m->key, 0);
     pd_quiesce(r, m->pd);
     fault_unpin(r, m->proc, pages_of(m->start, m->length));
+    if (m->mapping && m->proc == process.proc)
+        munmap((void *)(uintptr_t)m->mapping, m->mapped);
+    m->mapping = 0;
     r->pd[m->pd].refs--;
     table_release(&r->mrs, r->mr_bits, index);
 }

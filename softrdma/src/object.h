@@ -31,6 +31,7 @@ int pd_alloc(struct call *c);
 int pd_destroy(struct call *c);
 
 int mr_reg(struct call *c);
+int mr_reg_dmabuf(struct call *c);
 int mr_destroy(struct call *c);
 /* The region a key names for this PD, or NULL; shift: device_model.key_shift. */
 struct mr *mr_find(struct region *r, uint32_t pd, uint32_t key, uint32_t shift);

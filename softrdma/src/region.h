@@ -141,6 +141,7 @@ struct mr {
     uint32_t access;
     uint32_t windows; /* bound to it */
     uint64_t start, length, iova;
+    uint64_t mapping, mapped; /* of a dma-buf: where its file is mapped, in proc */
 };
 
 struct mw {

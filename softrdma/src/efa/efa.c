@@ -175,6 +175,7 @@ const struct device_model efa_model = {
     .query_device_driver = query_device_driver,
     .query_port = query_port,
     .alloc_pd = alloc_pd,
+    .has_dmabuf = true,
     .check_access = check_access,
     .create_cq = efa_create_cq,
     .destroy_cq = efa_destroy_cq,
