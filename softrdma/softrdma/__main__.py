@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     control = commands.add_parser(
         "faults",
         help="what goes wrong for programs that run already",
-        description="For programs that run already: add RULE, remove NUMBER, clear, reset, list, seed [N], who.",
+        description="For running programs: add RULE, remove NUMBER, clear, reset, list, objects, seed [N], who.",
     )
     control.add_argument("--fabric", metavar="NAME", help="of the programs on that fabric")
     control.add_argument("--pid", type=int, help="of that one alone")

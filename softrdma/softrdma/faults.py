@@ -145,6 +145,15 @@ class Faults:
                 total += int(words[2]) if int(words[0]) == number else 0
         return total
 
+    def objects(self) -> dict[str, int]:
+        """How many contexts, QPs, regions and so on exist in all the programs together, and the bytes of their rings."""
+        total: dict[str, int] = {}
+        for answer in self.command("objects"):
+            words = answer.split()
+            for name, count in zip(words[::2], words[1::2]):
+                total[name] = total.get(name, 0) + int(count)
+        return total
+
     @property
     def seed(self) -> int:
         """What decides all chances. The same seed, rules and order of requests give the same faults."""

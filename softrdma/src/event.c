@@ -17,9 +17,11 @@
 #include "service.h"
 
 /* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit
- * both. Neither number is given back to the system while somebody uses it: it may be another file's the next moment. */
+ * both. Neither number is given back to the system while somebody uses it: it may be another file's the next
+ * moment. */
 struct pipe_ends {
     _Atomic uint32_t generation; /* set when the rest is there, and whoever clears it closes the write end */
+    _Atomic uint32_t ended;      /* the generation whose write end was closed, and which can still be read */
     _Atomic uint32_t users;      /* threads between pipe_get and pipe_put */
     _Atomic int read_fd, write_fd;
 };
@@ -50,7 +52,8 @@ static void close_pipe(struct pipe_ends *ends, int fd)
     uint32_t generation = ends->generation;
     int write_fd = ends->write_fd;
 
-    if (!generation || ends->read_fd != fd || !atomic_compare_exchange_strong(&ends->generation, &generation, 0))
+    if (!generation || ends->read_fd != fd ||
+        !atomic_compare_exchange_strong(&ends->generation, &generation, 0))
         return;
     while (atomic_load(&ends->users)) /* none of them waits for anything */
         sched_yield();
@@ -91,8 +94,8 @@ static bool write_event(const struct pipe_ends *ends, const void *event, size_t 
 
 void event_context_opened(uint32_t context)
 {
-    /* libibverbs closes the command descriptor first: another thread may take the place before the pipe of the
-     * one that had it is closed. */
+    /* libibverbs closes the command descriptor first: another thread may take the place before the pipe of
+     * the one that had it is closed. */
     close_pipe(&async_pipe[context], async_pipe[context].read_fd);
 }
 
@@ -134,9 +137,17 @@ int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel
     return -EMFILE;
 }
 
+/* The reading end goes, whether or not the other has gone before. */
+static void close_reader(struct pipe_ends *ends, int fd)
+{
+    if (ends->read_fd == fd)
+        atomic_store(&ends->ended, 0);
+    close_pipe(ends, fd);
+}
+
 void event_async_fd_closed(uint32_t context, int fd)
 {
-    close_pipe(&async_pipe[context], fd);
+    close_reader(&async_pipe[context], fd);
 }
 
 /* One of the channel's queues has an event less to acknowledge; the caller holds region.lock. */
@@ -154,7 +165,8 @@ static void uncount(struct region *r, uint32_t channel, uint64_t user)
     }
 }
 
-/* A pipe's reading end once more, in a description of our own that does not block while another thread reads too. */
+/* A pipe's reading end once more, in a description of our own that does not block while another thread reads
+ * too. */
 static int open_again(int read_fd)
 {
     char path[40];
@@ -187,7 +199,7 @@ void event_channel_fd_closed(uint32_t channel, int fd)
     if (mine)
         atomic_store(&c->closed, 1); /* before the number is given back: see borrow.c */
     lock_give(&r->lock);
-    close_pipe(&channel_pipe[channel], fd);
+    close_reader(&channel_pipe[channel], fd);
     lock_take(&r->lock);
     if (mine) {
         discard_unread(r, channel, fd);
@@ -304,7 +316,28 @@ void event_write_pending_async(struct region *r)
 /* The write end alone goes: what was written before can still be read, and then comes the end. */
 static void end_pipe(struct pipe_ends *ends)
 {
+    uint32_t generation = ends->generation;
+
+    atomic_store(&ends->ended, generation);
     close_pipe(ends, ends->read_fd);
+}
+
+/* Events of that element in a pipe that has ended: nothing can be written back to it, so they stay. */
+static uint32_t count_unread(struct pipe_ends *ends, uint32_t generation, uint64_t element, size_t size)
+{
+    uint64_t event[2];
+    uint32_t unread = 0;
+    int copy[2];
+
+    if (!generation || atomic_load(&ends->ended) != generation || pipe2(copy, O_CLOEXEC | O_NONBLOCK) != 0)
+        return 0;
+    if (tee(ends->read_fd, copy[1], 1 << 20, SPLICE_F_NONBLOCK) > 0) {
+        while (libc_get()->read(copy[0], event, size) == (ssize_t)size)
+            unread += event[0] == element;
+    }
+    libc_get()->close(copy[0]);
+    libc_get()->close(copy[1]);
+    return unread;
 }
 
 void event_end_dead(struct region *r)
@@ -312,20 +345,24 @@ void event_end_dead(struct region *r)
     for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
         struct context *c = &r->context[i];
 
-        if (c->used && atomic_load(&c->dead) == CONTEXT_DISASSOCIATED && async_pipe[i].generation == c->generation &&
-            !atomic_load(&c->async_pending))
+        if (c->used && atomic_load(&c->dead) == CONTEXT_DISASSOCIATED &&
+            async_pipe[i].generation == c->generation && !atomic_load(&c->async_pending))
             end_pipe(&async_pipe[i]);
     }
     for (uint32_t i = 0; i < MAX_CHANNELS; i++) {
         struct channel *c = &r->channel[i];
 
         if (c->used && atomic_load(&r->context[c->context].dead) == CONTEXT_DISASSOCIATED && c->generation &&
-            channel_pipe[i].generation == c->generation)
+            channel_pipe[i].generation == c->generation) {
+            if (c->proc == process.proc)
+                c->write_fd = -1; /* nobody is to borrow it */
             end_pipe(&channel_pipe[i]);
+        }
     }
 }
 
-/* Reads the pipe dry and writes the other objects' events back. Both kinds of event begin with the element. */
+/* Reads the pipe dry and writes the other objects' events back. Both kinds of event begin with the element.
+ */
 static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t size)
 {
     uint64_t event[2];
@@ -363,6 +400,9 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq)
         gone = take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
         lock_give(&c->lock);
         pipe_put(&channel_pipe[cq->channel]);
+    } else {
+        gone = count_unread(&channel_pipe[cq->channel], cq->channel_generation, cq->user,
+                            sizeof(struct ib_uverbs_comp_event_desc));
     }
     return atomic_load(&cq->comp_events) - gone;
 }
@@ -387,6 +427,9 @@ uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object,
     if (*counter && pipe_get(r, &async_pipe[context], c->generation)) {
         gone += take_back(&async_pipe[context], element, sizeof(struct ib_uverbs_async_event_desc));
         pipe_put(&async_pipe[context]);
+    } else if (*counter) {
+        gone += count_unread(&async_pipe[context], c->generation, element,
+                             sizeof(struct ib_uverbs_async_event_desc));
     }
     reported = *counter - gone;
     lock_give(&c->events_lock);

@@ -97,6 +97,33 @@ static int who(struct region *r, struct reply *reply)
     return 0;
 }
 
+static uint64_t bits_in(const uint64_t *bits, size_t words)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < words; i++)
+        n += (uint64_t)__builtin_popcountll(__atomic_load_n(&bits[i], __ATOMIC_RELAXED));
+    return n;
+}
+
+/* What exists at the moment: for whoever looks for leaks. */
+static int count_objects(struct region *r, struct reply *reply)
+{
+    uint32_t contexts = 0, channels = 0;
+
+    lock_take(&r->lock);
+    for (uint32_t i = 0; i < MAX_CONTEXTS; i++)
+        contexts += !!r->context[i].used;
+    for (uint32_t i = 0; i < MAX_CHANNELS; i++)
+        channels += r->channel[i].generation && r->channel[i].used;
+    say(reply, "contexts %u channels %u pds %u mrs %u mws %u cqs %u qps %u srqs %u ahs %u heap %llu",
+        contexts, channels, r->pds.count, r->mrs.count, r->mws.count, r->cqs.count, r->qps.count,
+        r->srqs.count, r->ahs.count,
+        (unsigned long long)bits_in(r->heap_bits, NELEM(r->heap_bits)) * HEAP_UNIT);
+    lock_give(&r->lock);
+    return 0;
+}
+
 /* No rules, NICs as at the start, numbers from 1 again: the same rules with the same seed will do the same.
  */
 static void reset(struct region *r)
@@ -126,6 +153,8 @@ int fault_command(const char *command, char *ret_reply, size_t size)
         return list(r, &reply);
     if (strcmp(command, "who") == 0)
         return who(r, &reply);
+    if (strcmp(command, "objects") == 0)
+        return count_objects(r, &reply);
     if (strcmp(command, "clear") == 0) {
         fault_remove(r, 0);
         return 0;
@@ -150,7 +179,7 @@ int fault_command(const char *command, char *ret_reply, size_t size)
         say(&reply, "%s: there is no such rule", rest);
         return -1;
     }
-    say(&reply, "%s: not one of add, remove, clear, reset, list, seed, who", command);
+    say(&reply, "%s: not one of add, remove, clear, reset, list, objects, seed, who", command);
     return -1;
 }
 

@@ -69,7 +69,7 @@ uint64_t fault_service(struct region *r);
  * without. */
 void fault_load(void);
 
-/* control.c: add RULES, remove ID, clear, reset, list, seed [N], who. 0 and an answer, or -1 and a message.
+/* control.c: add RULES, remove ID, clear, reset, list, objects, seed [N], who. 0 and an answer, or -1 and a message.
  */
 int fault_command(const char *command, char *ret_reply, size_t size);
 /* The socket on which commands of other processes of the same user arrive; -1 if there is none. */
