@@ -15,6 +15,7 @@ import kernel_vm
 import memcheck
 import rdma_core
 import sanitizers
+import soak
 import type_checks
 import wheel
 from place import Outcome, Place, Runs
@@ -38,6 +39,9 @@ PLACES = [
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),
     Place("debian13", "in the kernel VM over the rdma-core and Python of Debian 13", rdma_core.run_on_debian_13),
     Place("judges", "others judge the software host, and it is held beside real kernels", judges.run_judges),
+    Place("soak-short", "a minute of traffic on the software host under random faults (RDMA_TEST_SOAK_SEED)",
+          soak.run_short_soak),
+    Place("soak", "ten minutes of that: only when named (RDMA_TEST_SOAK_SECONDS)", soak.run_soak, only_when_named=True),
     Place("testing", "the same of Debian testing, a moving target: only when named", rdma_core.run_on_debian_testing,
           only_when_named=True),
     Place("types", "mypy and stubtest", type_checks.run_type_checks),
