@@ -31,20 +31,11 @@ def open_device(name: str) -> Any:
         if name and device.name != name:
             continue
         ctx = device.open()
-        if name or (ctx.query_port(PORT).state == ib.PortState.ACTIVE and not device.name.startswith("siw")):
+        if name or (ctx.query_port(PORT).state == ib.PortState.ACTIVE and device.node_type != ib.NodeType.RNIC):
             return ctx
         ctx.close()
     found = ", ".join(d.name for d in devices) or "none at all"
     sys.exit(f"no RDMA device {name or 'with an active port'}; there is {found}")
-
-
-def choose_gid(ctx: Any, port_attr: Any) -> int:
-    """On Ethernet the first IPv4 address of the port, which every peer on the network can reach; else entry 0."""
-    if port_attr.link_layer == 2:
-        for index in range(min(port_attr.gid_tbl_len, 16)):
-            if ctx.query_gid(PORT, index).raw[:12] == bytes(10) + b"\xff\xff":
-                return index
-    return 0
 
 
 def receive_exactly(sock: socket.socket, length: int) -> bytes:
@@ -66,7 +57,7 @@ class End:
     def __init__(self, device: str, length: int, depth: int, gid_index: int = -1) -> None:
         self.ctx = open_device(device)
         self.port_attr = self.ctx.query_port(PORT)
-        self.gid_index = choose_gid(self.ctx, self.port_attr) if gid_index < 0 else gid_index
+        self.gid_index = ib.select_gid(self.ctx, PORT).gid_index if gid_index < 0 else gid_index
         self.pd = self.ctx.alloc_pd()
         self.channel = self.ctx.create_comp_channel()
         self.cq = self.ctx.create_cq(4 * depth, self.channel)
@@ -76,7 +67,10 @@ class End:
         self.mr = ib.reg_tensor(self.pd, self.memory, ACCESS)
 
     def connect(self, sock: socket.socket, **options: Any) -> None:
-        """Swap 28 bytes of QPInfo and the buffer's address and key with the peer, then connect to its queue pair."""
+        """Swap 28 bytes of QPInfo and the buffer's address and key with the peer, then connect to its queue pair.
+
+        ``recv`` among the options are receives to post on the way, before the peer can send anything.
+        """
         gid = self.ctx.query_gid(PORT, self.gid_index)
         mine = ib.local_qp_info(self.qp, self.port_attr, gid, port=PORT)
         sock.sendall(mine.to_bytes() + struct.pack("!QI", self.mr.addr, self.mr.rkey))

@@ -47,9 +47,8 @@ def main() -> None:
 
     end = End(args.device, 2 * args.size, depth=16)
     with peer_of(__file__, args, "--size", str(args.size), "--rounds", str(args.rounds)) as (sock, first):
-        end.connect(sock)
-        end.qp.post_recv(ib.RecvWR(1, [end.mr.sge(args.size, 0)]))
-        meet(sock)  # both have posted a receive
+        end.connect(sock, recv=ib.RecvWR(1, [end.mr.sge(args.size, 0)]))
+        meet(sock)  # both are connected
         each = play(end, args.size, args.rounds, first)
         meet(sock)
         if first:

@@ -65,11 +65,11 @@ def main() -> None:
         sys.exit(f"{args.file} is empty")
     end = End(args.device, length, DEPTH)
     with peer_of(__file__, args, args.file) as (sock, pushing):
-        end.connect(sock)
+        end.connect(sock, recv=[] if pushing else [ib.RecvWR()])  # which the last write consumes
         if pushing:
             with open(args.file, "rb") as file:
                 file.readinto(end.memory)
-            receive_exactly(sock, 1)  # the peer has posted its receive
+            receive_exactly(sock, 1)  # the peer is connected
             push(end, length, args.chunk)
             (size,) = struct.unpack("!Q", receive_exactly(sock, 8))
             digest = receive_exactly(sock, 32)
@@ -77,7 +77,6 @@ def main() -> None:
                 sys.exit("what arrived differs from the file")
             print(f"{length} bytes of {args.file} arrived, sha256 {digest.hex()}")
         else:
-            end.qp.post_recv(ib.RecvWR())  # the last write consumes it
             sock.sendall(b".")
             end.wait()
             sock.sendall(struct.pack("!Q", length) + hashlib.sha256(end.memory).digest())
