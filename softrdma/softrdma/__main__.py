@@ -18,7 +18,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     run = commands.add_parser("run", help="run a program on the host", description="Run a program on the host.")
     nics = run.add_mutually_exclusive_group()
-    nics.add_argument("--devices", metavar="LIST", help="what NICs there are: rxe:2 (the default), efa:1, rxe:2,efa@3:1")
+    nics.add_argument("--devices", metavar="LIST", help="what NICs there are: rxe:2 (the default), rxe:2,efa@3:1")
     nics.add_argument(
         "--efa",
         metavar="GENERATION",

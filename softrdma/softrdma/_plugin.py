@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -41,7 +41,8 @@ def _interpreter_flags() -> list[str]:
 
 def _restart(config: pytest.Config, devices: str | None) -> None:
     env = dict(os.environ)
-    preload(env, devices=devices or env.get("SOFTRDMA_DEVICES", DEVICES), fabric=env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}"))
+    fabric = env.get("SOFTRDMA_FABRIC", f"pytest-{os.getpid()}")
+    preload(env, devices=devices or env.get("SOFTRDMA_DEVICES", DEVICES), fabric=fabric)
     capture: Any = config.pluginmanager.getplugin("capturemanager")
     if capture is not None:  # the second pytest writes to the real descriptors
         capture.stop_global_capturing()
@@ -67,11 +68,20 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 @pytest.fixture
-def softrdma_faults(request: pytest.FixtureRequest) -> Iterator[faults.Faults]:
+def softrdma_faults() -> Iterator[faults.Faults]:
     """Faults of the test's own process, all undone when it ends; what they were is shown when it fails."""
     if not is_loaded():
         pytest.skip("needs the software RDMA host: pytest --softrdma")
     with faults.here() as mine:
         yield mine
-        rules = "\n".join(f"{r.text}: struck {r.fired} of {r.seen} times" for r in mine.rules())
-        request.node.add_report_section("call", "softrdma faults", f"seed {mine.seed}\n{rules}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """A test that failed shows its faults."""
+    outcome = yield
+    report = outcome.get_result()
+    mine = getattr(item, "funcargs", {}).get("softrdma_faults")
+    if report.when == "call" and report.failed and isinstance(mine, faults.Faults):
+        rules = "".join(f"\n{r.text}: struck {r.fired} of {r.seen} times" for r in mine.rules())
+        report.sections.append(("softrdma faults", f"seed {mine.seed}{rules}"))

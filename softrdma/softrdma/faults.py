@@ -146,7 +146,7 @@ class Faults:
         return total
 
     def objects(self) -> dict[str, int]:
-        """How many contexts, QPs, regions and so on exist in all the programs together, and the bytes of their rings."""
+        """How many contexts, QPs and so on exist in all the programs together, and the bytes of their rings."""
         total: dict[str, int] = {}
         for answer in self.command("objects"):
             words = answer.split()
