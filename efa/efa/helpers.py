@@ -40,14 +40,15 @@ class Peer:
     the device refuses the initiator as unknown.
     """
 
-    __slots__ = ("__weakref__", "ah", "qkey", "qp_num")
-
+    __slots__ = {
+        "__weakref__": "",
+        "ah": "The address handle; None when closed.",
+        "qp_num": "The peer's queue pair.",
+        "qkey": "The peer's qkey.",
+    }
     ah: c.AH | None
-    """The address handle; None when closed."""
     qp_num: int
-    """The peer's queue pair."""
     qkey: int
-    """The peer's qkey."""
 
     def __init__(self, ah: c.AH, qp_num: int, qkey: int) -> None:
         self.ah = ah

@@ -1,22 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The extension module: every class over a C handle, the value objects, and the constants of the C API.
+"""What the extension modules of all packages have in common, for their stubs: stub.py puts it into each package's own.
 
-Programs import from ``ibverbs``; the constants are there as enums (``ibverbs.enums``).
-
-Conventions, for all classes here:
-
-- Anything with ``__index__`` is taken as an integer. A wrong type is a ``TypeError``; a number that its C field does
-  not hold is a ``RangeError``, and nothing is cut to fit. Every parameter can be given by keyword.
-- A handle (Context, PD, MR, CQ, CompChannel, QP, SRQ, AH) is released by ``close()``, at the end of ``with``, or when
-  it is collected. It keeps what it was made from alive. Closing one that others were made from raises
-  ``VerbsError`` with ``EBUSY`` and says how many of which kind are open. After that every method, and every attribute
-  that reads the C handle, raises ``VerbsError`` with ``EBADF``.
-- ``close()`` may come from another thread: it waits for short calls to return, wakes a call that waits (which
-  raises ``EBADF``), and frees nothing that is in use.
-- A verb that fails raises ``VerbsError`` with the C function as ``operation``; one that the installed library is too
-  old for raises ``UnsupportedError``.
-- Calls that wait, register, create, destroy, modify or query let other Python threads run. Posting, polling and
-  arming do not give up the GIL, unless a batch is long: they are shorter than giving it up.
+Not a module of any package. Where the error of a failed verb is named, it goes by its name in ibverbs.
 """
 
 import ctypes
@@ -25,11 +10,6 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol, SupportsIndex, final, overload
 
 from typing_extensions import Self, disjoint_base
-
-_CMID: Any
-"""One rdma_cm_id, for ``ibverbs.cm``."""
-_cuda: Any
-"""What ``ibverbs.cuda`` asks of NVIDIA's driver, by way of ``_cuda_driver``."""
 
 # ---- devices -------------------------------------------------------------------------------------------------------
 
@@ -125,19 +105,6 @@ class Context:
         epoll and asyncio: read the event with ``get_async_event(0)``."""
     def query_device(self) -> DeviceAttr:
         """Return the device's limits and identity. ``ibv_query_device``; other threads run meanwhile."""
-    def query_port(self, port_num: SupportsIndex) -> PortAttr:
-        """Return a port's state and properties; ports count from 1. ``ibv_query_port``; other threads run meanwhile."""
-    def query_gid(self, port_num: SupportsIndex, index: SupportsIndex) -> Gid:
-        """Return an entry of a port's GID table, all zeros where the entry is empty.
-
-        ``PortAttr.gid_tbl_len`` says how many entries there are. ``ibv_query_gid``; other threads run meanwhile.
-        """
-    def query_gid_table(self, port: SupportsIndex) -> list[GidEntry]:
-        """Return every entry of a port's GID table that is not empty, in order of their index.
-
-        ``select_gid`` picks one and says why. ``ibv_query_gid_table``; on a library older than rdma-core 32
-        ``ibv_query_gid`` for each entry, with type and network device from sysfs. Other threads run meanwhile.
-        """
     def alloc_pd(self) -> PD:
         """Make a protection domain. ``ibv_alloc_pd``; other threads run meanwhile."""
     def create_cq(self, cqe: SupportsIndex, channel: CompChannel | None = None, comp_vector: SupportsIndex = 0) -> CQ:
@@ -477,20 +444,6 @@ class _Region(Protocol):
     @property
     def lkey(self) -> int: ...
 
-class _Remote(Protocol):
-    """What ``QP.to_rtr`` reads: a QPInfo, or any object with these attributes."""
-
-    @property
-    def qp_num(self) -> int: ...
-    @property
-    def psn(self) -> int: ...
-    @property
-    def lid(self) -> int: ...
-    @property
-    def gid(self) -> _GidLike: ...
-    @property
-    def mtu(self) -> int: ...
-
 @final
 class AsyncEvent:
     """Something that happened to a device, a port, a queue or a queue pair. ``Context.get_async_event`` gives them."""
@@ -510,9 +463,6 @@ class AsyncEvent:
     @property
     def cq(self) -> CQ | None:
         """The completion queue, for an event of one that is still open; else None."""
-    @property
-    def srq(self) -> SRQ | None:
-        """The shared receive queue, for an event of one that is still open; else None."""
 
 # ---- protection domains and memory ---------------------------------------------------------------------------------
 
@@ -556,20 +506,6 @@ class PD:
         iova. Raises ``UnsupportedError`` on a library older than rdma-core 34. ``ibv_reg_dmabuf_mr``; other threads
         run meanwhile.
         """
-    def create_qp(self, init_attr: QPInitAttr | Any) -> QP:
-        """Make a queue pair, in state RESET, from a QPInitAttr or any object with its attributes.
-
-        What was granted may be more than was asked for: ``QP.query()`` tells. A refusal names the sizes that are
-        over the device's limits. ``ibv_create_qp``; other threads run meanwhile.
-        """
-    def create_srq(self, max_wr: SupportsIndex = 128, max_sge: SupportsIndex = 1, srq_limit: SupportsIndex = 0) -> SRQ:
-        """Make a receive queue that queue pairs share.
-
-        ``max_wr`` receives of ``max_sge`` entries each; a ``srq_limit`` other than 0 asks for an asynchronous event
-        when fewer receives than that are left. ``ibv_create_srq``; other threads run meanwhile.
-        """
-    def create_ah(self, attr: AHAttr) -> AH:
-        """Make an address handle: where UD sends go. ``ibv_create_ah``; other threads run meanwhile."""
     @property
     def closed(self) -> bool:
         """Whether the handle was released."""
@@ -650,8 +586,6 @@ class AHAttr:
     def dgid(self, value: _GidLike | None) -> None: ...
     sgid_index: int
     """The local GID to send from, as an index into the port's table."""
-    dlid: int
-    """The peer's LID, 16 bits."""
     is_global: int
     """Whether packets carry a global routing header: always on Ethernet."""
     port_num: int
@@ -660,28 +594,8 @@ class AHAttr:
     """How many routers a packet may pass; 1 stays in the subnet."""
     traffic_class: int
     """The traffic class of the header; of RoCE v2, the IP type-of-service byte."""
-    sl: int
-    """The service level, 0 to 15; of RoCE, the VLAN priority."""
     flow_label: int
     """The flow label, 20 bits."""
-    src_path_bits: int
-    """The low bits of the source LID."""
-    static_rate: int
-    """A limit on the rate: ``enum ibv_rate``."""
-    def __new__(
-        cls,
-        dgid: _GidLike | None = None,
-        sgid_index: SupportsIndex = 0,
-        dlid: SupportsIndex = 0,
-        is_global: SupportsIndex = 1,
-        port_num: SupportsIndex = 1,
-        hop_limit: SupportsIndex = 1,
-        traffic_class: SupportsIndex = 0,
-        sl: SupportsIndex = 0,
-        flow_label: SupportsIndex = 0,
-        src_path_bits: SupportsIndex = 0,
-        static_rate: SupportsIndex = 0,
-    ) -> Self: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
     def __eq__(self, other: object, /) -> bool: ...
 
@@ -842,23 +756,6 @@ class WC:
     When ``status`` is not success, only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean anything.
     """
 
-    def __new__(
-        cls,
-        wr_id: SupportsIndex = 0,
-        status: SupportsIndex = 0,
-        opcode: SupportsIndex = 0,
-        vendor_err: SupportsIndex = 0,
-        byte_len: SupportsIndex = 0,
-        imm_data: SupportsIndex = 0,
-        qp_num: SupportsIndex = 0,
-        src_qp: SupportsIndex = 0,
-        wc_flags: SupportsIndex = 0,
-        pkey_index: SupportsIndex = 0,
-        slid: SupportsIndex = 0,
-        sl: SupportsIndex = 0,
-        dlid_path_bits: SupportsIndex = 0,
-        first_error: WC | None = None,
-    ) -> Self: ...
     @property
     def wr_id(self) -> int:
         """The number that the request was given."""
@@ -963,31 +860,12 @@ class SendWR:
     """The key of the peer's region."""
     imm_data: int
     """32 bits that the peer's completion will show as this integer."""
-    compare_add: int
-    """What to compare with, or to add; 64 bits."""
-    swap: int
-    """What to store when the comparison holds; 64 bits."""
     ah: AH | None
     """Where to send to (UD)."""
     remote_qpn: int
     """The peer's queue pair, 24 bits (UD)."""
     remote_qkey: int
     """The peer's Q_Key (UD)."""
-    def __new__(
-        cls,
-        wr_id: SupportsIndex = 0,
-        sg_list: Iterable[SGE] | None = None,
-        opcode: SupportsIndex = 0,
-        send_flags: SupportsIndex = 0,
-        remote_addr: SupportsIndex = 0,
-        rkey: SupportsIndex = 0,
-        imm_data: SupportsIndex = 0,
-        compare_add: SupportsIndex = 0,
-        swap: SupportsIndex = 0,
-        ah: AH | None = None,
-        remote_qpn: SupportsIndex = 0,
-        remote_qkey: SupportsIndex = 0,
-    ) -> Self: ...
 
 @disjoint_base
 class RecvWR:
@@ -1039,35 +917,14 @@ class QPInitAttr:
     """Where completions of sends go."""
     recv_cq: CQ
     """Where completions of receives go; may be the same."""
-    qp_type: int
-    """The transport service: ``QPType.RC``, ``UC`` or ``UD``."""
     max_send_wr: int
     """How many requests the send queue has to hold."""
-    max_recv_wr: int
-    """How many requests the receive queue has to hold; ignored with ``srq``."""
     max_send_sge: int
     """How many entries a send request may have."""
-    max_recv_sge: int
-    """How many entries a receive request may have; ignored with ``srq``."""
     max_inline_data: int
     """How many bytes a request may carry inline."""
-    srq: SRQ | None
-    """A shared receive queue to receive from, or None for a receive queue of its own."""
     sq_sig_all: bool
     """Whether every send gives a completion, as if it had ``SendFlags.SIGNALED``."""
-    def __new__(
-        cls,
-        send_cq: CQ,
-        recv_cq: CQ,
-        qp_type: int = 2,
-        max_send_wr: int = 128,
-        max_recv_wr: int = 128,
-        max_send_sge: int = 1,
-        max_recv_sge: int = 1,
-        max_inline_data: int = 0,
-        srq: SRQ | None = None,
-        sq_sig_all: bool = False,
-    ) -> Self: ...
 
 @final
 class QP:
@@ -1095,9 +952,6 @@ class QP:
     def recv_cq(self) -> CQ:
         """Where completions of its receives go; also after ``close()``."""
     @property
-    def srq(self) -> SRQ | None:
-        """The shared receive queue it takes receives from, or None; also after ``close()``."""
-    @property
     def qp_num(self) -> int:
         """Its number, 24 bits: what peers address."""
     @property
@@ -1106,84 +960,6 @@ class QP:
     @property
     def state(self) -> int:
         """Its state, a ``QPState`` value: the device is asked each time. ``ibv_query_qp``."""
-    def to_init(
-        self,
-        port: SupportsIndex,
-        access: SupportsIndex = 0,
-        pkey_index: SupportsIndex = 0,
-        qkey: SupportsIndex = 0,
-    ) -> None:
-        """Go from RESET to INIT: bound to a port, and able to take receives.
-
-        ``access`` (``AccessFlags``) is what the peer may do through this queue pair: a region has to allow it too.
-        ``qkey`` counts for UD: a datagram with another one is dropped. ``ibv_modify_qp``; other threads run meanwhile.
-        """
-    def to_rtr(
-        self,
-        remote: _Remote | None,
-        sgid_index: SupportsIndex,
-        mtu: SupportsIndex | None = None,
-        hop_limit: SupportsIndex = 1,
-        min_rnr_timer: SupportsIndex = 12,
-        max_dest_rd_atomic: SupportsIndex = 1,
-        sl: SupportsIndex = 0,
-        traffic_class: SupportsIndex = 0,
-        is_global: int | None = None,
-    ) -> None:
-        """Go from INIT to RTR: connected to a peer, and answering it.
-
-        ``remote`` is the peer's ``QPInfo``; for UD it may be None. ``sgid_index`` is the local GID; ``mtu`` None is
-        the peer's. ``min_rnr_timer`` is how long a peer that found no receive has to wait, as a code that
-        ``rnr_timer(us)`` gives: 12 is 640 us, and 0 is the longest, 655 ms. ``max_dest_rd_atomic`` is how many reads
-        and atomics of the peer are answered at once; more than the device can is a ``RangeError``. ``hop_limit`` 1
-        does not pass a router. Packets carry a global routing header unless ``is_global`` is given as 0.
-        ``ibv_modify_qp``; other threads run meanwhile.
-        """
-    def to_rts(
-        self,
-        psn: SupportsIndex,
-        timeout: SupportsIndex = 14,
-        retry_cnt: SupportsIndex = 7,
-        rnr_retry: SupportsIndex = 7,
-        max_rd_atomic: SupportsIndex = 1,
-    ) -> None:
-        """Go from RTR to RTS: able to send.
-
-        ``psn`` is the packet number to start from, which the peer was told. An acknowledgement is waited for
-        4.096 us * 2**timeout (14: 67 ms; 0: for ever; ``ack_timeout(us)`` gives the code) and asked for again
-        ``retry_cnt`` times; a peer without a receive is tried ``rnr_retry`` times, 7 being for ever.
-        ``max_rd_atomic`` is how many reads and atomics are under way at once, at most the peer's
-        ``max_dest_rd_atomic``; more than the device can is a ``RangeError``. ``ibv_modify_qp``; other threads run
-        meanwhile.
-        """
-    def modify(self, attr_mask: SupportsIndex, ah_attr: AHAttr | None = None, **fields: Any) -> None:
-        """Set attributes: ``QPAttrMask`` bits say which, keywords named as in ``struct ibv_qp_attr`` what to.
-
-        ``qp.modify(QPAttrMask.STATE, qp_state=QPState.RESET)`` makes a queue pair as new. A keyword that the struct
-        does not have is a ``TypeError``. ``ibv_modify_qp``; other threads run meanwhile.
-        """
-    def attach_mcast(self, gid: _GidLike, lid: SupportsIndex = 0) -> None:
-        """Receive what is sent to a multicast group, by its GID and, on InfiniBand, its LID; UD queue pairs only.
-
-        ``CMID.join_multicast`` does that and joins the group in the fabric. ``ibv_attach_mcast``.
-        """
-    def detach_mcast(self, gid: _GidLike, lid: SupportsIndex = 0) -> None:
-        """Receive it no more. ``ibv_detach_mcast``."""
-    def query(self) -> tuple[dict[str, Any], QPCap]:
-        """Return the attributes that the device has now, named as in ``struct ibv_qp_attr``, and the sizes.
-
-        All are integers but ``ah_attr`` and ``alt_ah_attr``, which are AHAttr. Which of them mean anything depends on
-        transport and state. ``ibv_query_qp``; other threads run meanwhile.
-        """
-    def post_send(self, wrs: SendWR | Iterable[SendWR]) -> None:
-        """Post one send request or several, in order.
-
-        The requests are checked, then copied: nothing is posted if one names a closed MR or AH, has a value out of
-        range, more entries or inline bytes than the queue takes, or an opcode that its transport does not have. Such an
-        error has the request's place as ``index``. If the device refuses one, the error has ``index`` and how many
-        were ``posted`` before it; a full queue is ``ENOMEM`` and says how deep it is. The memory has to stay as it is
-        until the completion, unless it was sent inline. ``ibv_post_send``; the GIL is kept for ordinary numbers.
-        """
     def post_recv(self, wrs: RecvWR | Iterable[RecvWR]) -> None:
         """Post one receive request or several, as ``post_send`` does. ``ibv_post_recv``."""
     @property
@@ -1197,38 +973,6 @@ class QP:
         """What ctypes passes in this object's place: the pointer."""
     def close(self) -> None:
         """Release the handle; harmless when done again. ``ibv_destroy_qp``."""
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None: ...
-
-@final
-class SRQ:
-    """A receive queue that several queue pairs share. ``PD.create_srq`` makes one."""
-
-    @property
-    def pd(self) -> PD:
-        """The protection domain it belongs to; also after ``close()``."""
-    def modify(self, max_wr: SupportsIndex | None = None, srq_limit: SupportsIndex | None = None) -> None:
-        """Change how many receives it holds, or when its limit event comes; None leaves a value as it is.
-
-        The limit event comes once: set the limit again for the next. ``ibv_modify_srq``; other threads run meanwhile.
-        """
-    def query(self) -> dict[str, int]:
-        """Return ``max_wr``, ``max_sge`` and ``srq_limit`` as the device has them. ``ibv_query_srq``."""
-    def post_recv(self, wrs: RecvWR | Iterable[RecvWR]) -> None:
-        """Post one receive request or several, as ``QP.post_recv`` does. ``ibv_post_srq_recv``."""
-    @property
-    def closed(self) -> bool:
-        """Whether the handle was released."""
-    @property
-    def ptr(self) -> int:
-        """The ``struct ibv_srq *``, for other libraries."""
-    @property
-    def _as_parameter_(self) -> ctypes.c_void_p:
-        """What ctypes passes in this object's place: the pointer."""
-    def close(self) -> None:
-        """Release the handle; harmless when done again. ``ibv_destroy_srq``."""
     def __enter__(self) -> Self: ...
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
@@ -1315,13 +1059,6 @@ IBV_ACCESS_HUGETLB: int
 IBV_ACCESS_FLUSH_GLOBAL: int
 IBV_ACCESS_FLUSH_PERSISTENT: int
 IBV_ACCESS_RELAXED_ORDERING: int
-IBV_QPT_RC: int
-IBV_QPT_UC: int
-IBV_QPT_UD: int
-IBV_QPT_RAW_PACKET: int
-IBV_QPT_XRC_SEND: int
-IBV_QPT_XRC_RECV: int
-IBV_QPT_DRIVER: int
 IBV_QPS_RESET: int
 IBV_QPS_INIT: int
 IBV_QPS_RTR: int
