@@ -9,6 +9,7 @@ the seed, which RDMA_TEST_FUZZ_SEED repeats.
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import random
 import time
@@ -28,7 +29,7 @@ PROMISED = (
     TypeError, ValueError, OverflowError, AttributeError, OSError, RuntimeError, MemoryError, KeyError, ImportError
 )
 #: These wait for what nobody sends, unless they are given a time.
-WAITS = {"get_cq_event", "get_async_event"}
+WAITS = {"get_cq_event", "get_async_event", "wait"}
 NUMBERS = (0, 1, 2, 3, 5, 7, 8, 16, 64, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
            2**64, -1, -(2**31), -(2**63), 10**30)  # fmt: skip
 
@@ -175,17 +176,23 @@ class Monkey:
             return [None, 0]
         return [self.value()]
 
+    def brief(self, name: str) -> tuple[list[Any], dict[str, Any]]:
+        """A wait that ends."""
+        if name != "wait":
+            return [], {"timeout": 0}
+        return [self.value()], {"timeout": self.dice.choice((0, 0.0005)), "spin": self.dice.choice((None, 0, 0.0002))}
+
     def arguments(self, name: str) -> tuple[list[Any], dict[str, Any]]:
         if self.dice.randrange(2):
             fitting = self.plausible(name)
             if name in WAITS:
-                return [], {"timeout": 0}
+                return self.brief(name)
             if self.dice.randrange(4) == 0:
                 fitting[self.dice.randrange(len(fitting))] = self.value()
             return fitting, {"qp_state": self.dice.randrange(7)} if name == "modify" else {}
         positional = [self.value() for _ in range(self.dice.choice((0, 1, 1, 1, 2, 2, 3, 4, 7)))]
         if name in WAITS:
-            return [], {"timeout": 0}
+            return self.brief(name)
         keywords: dict[str, Any] = {}
         if self.dice.randrange(3) == 0:
             for word in self.dice.sample(["length", "offset", "num_entries", "access", "state", "qp_state", "ah", "x"], 2):
@@ -236,6 +243,8 @@ class Monkey:
         if type(result).__module__.startswith(self.ib.__name__):
             self.pool.append(result)
             repr(result)
+        elif inspect.iscoroutine(result):
+            result.close()
         elif isinstance(result, list):
             for item in result[:3]:
                 self.keep(item)
