@@ -9,6 +9,54 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- what is loaded already ---------------------------------------------------------------------------------------- */
+
+/* Text that grows at its end; what does not fit is left out. */
+struct text {
+    char *at;
+    size_t size, used;
+};
+
+static bool belongs_to_rdma(const char *path)
+{
+    static const char *const beginnings[] = {"libibverbs.so", "libefa.so", "librdmacm.so", "libefa-", "libmlx"};
+    const char *name = strrchr(path, '/');
+
+    name = name ? name + 1 : path;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return strstr(name, "-rdmav") != NULL;
+}
+
+static int add_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct text *text = arg;
+    int length;
+
+    (void)size;
+    if (!info->dlpi_name || !belongs_to_rdma(info->dlpi_name) || text->used >= text->size)
+        return 0;
+    length = snprintf(text->at + text->used, text->size - text->used, "%s%s",
+                      text->used ? ", " : "; loaded in this process: ", info->dlpi_name);
+    if (length < 0 || (size_t)length >= text->size - text->used)
+        text->at[text->used] = '\0'; /* not a part of a path */
+    else
+        text->used += (size_t)length;
+    return 0;
+}
+
+/* Appends the libraries that are loaded: two builds of one family do not go together, and the paths tell which meet. */
+static void add_loaded(char *reason, size_t size)
+{
+    size_t used = strlen(reason);
+    struct text text = {reason + used, size - used, 0};
+
+    dl_iterate_phdr(add_library, &text);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------------- */
+
 void *loader_open(const char *soname, const char *variable, char *reason, size_t reason_size)
 {
     const char *directory = secure_getenv(variable);
@@ -35,6 +83,7 @@ void *loader_open(const char *soname, const char *variable, char *reason, size_t
     else
         snprintf(reason, reason_size, "%s cannot be loaded by way of the dynamic linker's search path: %s", soname,
                  words ? words : "no reason given");
+    add_loaded(reason, reason_size);
     return NULL;
 }
 

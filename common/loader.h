@@ -24,7 +24,7 @@ struct loader_symbol {
 /*
  * Opens `soname`, from the directory that the environment variable `variable` names if it is set (and the program is
  * not privileged), else as the dynamic linker finds it. Returns the handle; or NULL with the reason, which names the
- * library, what was tried and the loader's own words, in `reason`.
+ * library, what was tried, the loader's own words, and the paths of the RDMA libraries that did load, in `reason`.
  */
 void *loader_open(const char *soname, const char *variable, char *reason, size_t reason_size);
 

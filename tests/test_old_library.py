@@ -5,6 +5,7 @@ that says what is wrong. Each in an interpreter of its own, since a process open
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,7 @@ def test_a_failed_import_may_be_tried_again(tmp_path: Path, stub_library: Stub) 
         TRY
         + f"""
 import os
+import shutil
 os.environ["RDMA_LIBRARY_PATH"] = {stub_library.folder!r}
 import ibverbs
 print(len(ibverbs.get_device_list()))
@@ -167,3 +169,23 @@ def test_an_empty_variable_means_the_system_library(stub_library: Stub) -> None:
         assert "ImportError" in done.stderr and "RDMA_LIBRARY_PATH" not in done.stderr
     else:
         assert done.stdout.strip() == "imported"
+
+
+def test_libraries_of_two_builds_are_told_by_the_loaders_words_and_the_path_of_each(
+    stub_library: Stub, tmp_path: Path
+) -> None:
+    """A provider that wants private symbols of another libibverbs than the one that is loaded."""
+    pytest.importorskip("efa")
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "libibverbs.so.1").symlink_to(Path(stub_library.folder, "libibverbs.so.1").resolve())
+    source = tmp_path / "efa.c"
+    source.write_text("void verbs_init_of_another_build(void);\nvoid f(void) { verbs_init_of_another_build(); }\n")
+    library = tmp_path / "libefa.so.1"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True, timeout=60)
+    done = run("import efa", str(tmp_path))
+    assert done.returncode != 0 and "ImportError" in done.stderr
+    assert "undefined symbol: verbs_init_of_another_build" in done.stderr
+    assert str(library) in done.stderr
+    assert f"loaded in this process: {tmp_path}/libibverbs.so.1" in done.stderr
