@@ -10,6 +10,7 @@ import c_units
 import compilers
 import fuzzing
 import host
+import host_itself
 import judges
 import kernel_vm
 import memcheck
@@ -24,6 +25,7 @@ PLACES = [
     Place("c", "the C units, without Python", c_units.run_c),
     Place("plain", "on this machine, without a device", host.run_without_device),
     Place("softrdma", "on the software host", host.run_on_softrdma),
+    Place("host", "the software host's own programs", host_itself.run_host_itself),
     Place("stub", "on the stub library", host.run_on_stub),
     Place("stubs", "the same with every Python at hand: only when named, for wheel does it too",
           host.run_on_stub_with_all, only_when_named=True),
