@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 STUB = BUILD / "tests" / "stub"
 RESULTS = BUILD / "results"     # the reports of the test runners
+#: The distributions that users of verbs install; each has a folder, a stub of its extension, an sdist and a wheel.
+PACKAGES = ("ibverbs", "efa")
 #: The suite of the bindings: the wheel has a place of its own, and so has the software host.
 SUITE = ("tests", "--ignore=tests/packaging/test_wheel.py", "--ignore=tests/softrdma")
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ibverbs-tests"
