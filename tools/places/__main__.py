@@ -38,6 +38,8 @@ PLACES = [
     Place("fuzz", "the C units under a fuzzer, for seconds (RDMA_TEST_FUZZ_SECONDS)", fuzzing.run_fuzzers),
     Place("vm", "on a real kernel's verbs, in the kernel VM", kernel_vm.run_in_vm),
     Place("vm2", "the same with the kernel that RDMA_UML_KERNEL_SECOND names", kernel_vm.run_in_second_vm),
+    Place("vm-sanitizers", "in the kernel VM, built with the address and undefined-behaviour sanitizers",
+          sanitizers.run_sanitized_in_vm),
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),
     Place("debian13", "in the kernel VM over the rdma-core and Python of Debian 13", rdma_core.run_on_debian_13),
     Place("judges", "others judge the software host, and it is held beside real kernels", judges.run_judges),
@@ -88,7 +90,7 @@ def main() -> int:
     args = arguments()
     if args.list:
         for place in PLACES:
-            print(f"{place.name:10} {place.about}")
+            print(f"{place.name:13} {place.about}")
         return 0
     runs = Runs()
     for place in PLACES:

@@ -18,10 +18,12 @@ def kernel() -> Path:
     return Path(quietly([TOOLS / "build"]).splitlines()[-1])
 
 
-def in_vm(kernel: Path, command: Sequence[object], env: Mapping[str, str], timeout: float = 1200) -> int:
+def in_vm(kernel: Path, command: Sequence[object], env: Mapping[str, str], timeout: float = 1200, memory: str = "2G",
+          **options: object) -> int:
+    RESULTS.mkdir(parents=True, exist_ok=True)
     handed = [f"--env={name}={value}" for name, value in env.items()]
-    return run([TOOLS / "run", f"--kernel={kernel}", f"--timeout={timeout}", f"--write={RESULTS}", *handed, "--",
-                *command])
+    return run([TOOLS / "run", f"--kernel={kernel}", f"--timeout={timeout}", f"--memory={memory}", f"--write={RESULTS}",
+                *handed, "--", *command], **options)
 
 
 def suite_in_vm(outcome: Outcome, kernel: Path) -> None:

@@ -25,7 +25,8 @@ ON_STUB = ("tests/test_posting.py", "tests/test_cq.py", "tests/test_lying_librar
            "tests/test_allocations.py", "tests/test_faults.py")
 ON_SOFTRDMA = ("tests/test_rc.py", "tests/test_srq.py", "tests/test_ud.py", "tests/test_async_events.py")
 #: These start programs that memcheck does not follow, or type checkers.
-NOT_FOR_IT = ("tests/test_stubs.py", "tests/test_isolated.py", "tests/test_readme.py", "tests/packaging", "tests/softrdma")
+NOT_FOR_IT = ("tests/test_stubs.py", "tests/test_isolated.py", "tests/test_readme.py", "tests/packaging",
+              "tests/softrdma")  # fmt: skip
 
 
 def run_memcheck(runs: Runs) -> None:
@@ -60,8 +61,8 @@ def _check(outcome: Outcome, host: list[object], python: Path, tests: Sequence[s
     report = report_for(outcome.name)
     with tempfile.TemporaryDirectory(prefix="memcheck-") as scratch:
         found = Path(scratch) / "found"
-        memcheck = ["valgrind", "--quiet", "--num-callers=60", "--fair-sched=yes", "--leak-check=no", "--fullpath-after=",
-                    f"--log-file={found}", "--child-silent-after-fork=yes"]
+        memcheck = ["valgrind", "--quiet", "--num-callers=60", "--fair-sched=yes", "--leak-check=no",
+                    "--fullpath-after=", f"--log-file={found}", "--child-silent-after-fork=yes"]
         env = {
             **env,
             "PYTHONPATH": build_path(),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite in a build where gcc's address and undefined-behaviour sanitizers watch, on the stub library and on the
-software host; and the software host's program of many threads, where the thread sanitizer does."""
+"""The suite in a build where gcc's address and undefined-behaviour sanitizers watch, on the stub library, on the
+software host and in the kernel VM; and the software host's program of many threads, where the thread sanitizer does."""
 from __future__ import annotations
 
 import os
@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import kernel_vm
 from place import ROOT, SUITE, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD = ROOT / "build-sanitized"
@@ -16,6 +17,11 @@ THREADS_BUILD = ROOT / "build-sanitized-threads"
 TESTS = (*SUITE, "--ignore=tests/packaging", "--ignore=tests/test_stubs.py")
 #: Writes behind the end of a block of the C library's; a sanitizer that lets it pass watches nothing.
 FAULT = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; ctypes.memset(c.malloc(8), 0, 9)"
+
+
+#: In the guest each page that is touched for the first time costs a hand-over between two processes: what was freed is
+#: used again soon, and notes are cleared where they lie.
+FEW_PAGES = ":quarantine_size_mb=8:clear_shadow_mmap_threshold=4294967296:allocator_release_to_os_interval_ms=-1"
 
 
 def _environment() -> dict[str, str]:
@@ -57,6 +63,26 @@ def run_sanitized(runs: Runs) -> None:
         env.update(RDMA_TEST_REQUIRE="device two_devices rc uc ud srq atomics roce")
         host = [python, "-m", "softrdma", "run", "--fabric", f"sanitized-{os.getpid()}", "--"]
         outcome.add_report(report, run([*host, *pytest(python, report, *TESTS)], env))
+
+
+def run_sanitized_in_vm(runs: Runs) -> None:
+    python = ROOT / ".venv/bin/python"
+    with runs.outcome("sanitizers, kernel VM") as outcome:
+        kernel = Path(os.environ.get("RDMA_UML_KERNEL_SECOND") or kernel_vm.kernel())
+        _build(BUILD, ".", "-Db_sanitize=address,undefined")
+        env = _environment()
+        if not _has_room_for_shadows(kernel, env):
+            outcome.skip("needs a User Mode Linux kernel with page tables of four levels (6.13 or newer)")
+            return
+        env["ASAN_OPTIONS"] += FEW_PAGES
+        env["RDMA_TEST_REQUIRE"] = kernel_vm.REQUIRED
+        report = report_for(outcome.name)
+        outcome.add_report(report, kernel_vm.in_vm(kernel, pytest(python, report, *TESTS), env, memory="4G"))
+
+
+def _has_room_for_shadows(kernel: Path, env: Mapping[str, str]) -> bool:
+    """The address sanitizer keeps its notes at 128 TiB; with page tables of three levels a process ends at 512 GiB."""
+    return kernel_vm.in_vm(kernel, ["true"], env, stderr=subprocess.DEVNULL) == 0
 
 
 def run_threads_sanitized(runs: Runs) -> None:
