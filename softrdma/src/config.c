@@ -9,7 +9,7 @@
 #include "device.h"
 #include "libc.h"
 
-struct config config = {.fabric = "default", .ndevices = 2, .devices = {{"rxe", -1}, {"rxe", -1}}};
+struct config config = {.fabric = "default", .ndevices = 2, .devices = {{"rxe", -1}, {"rxe", -1}}, .cm_timeouts = 1};
 
 /* One item of the list, MODEL[@MAKE][:COUNT], or a bare count of rxe devices; where it ends, or NULL. */
 static const char *parse_item(const char *text, struct config_device *ret_device, long *ret_count)
@@ -65,12 +65,25 @@ static bool parse_devices(const char *text)
     return true;
 }
 
+static bool parse_factor(const char *text, double *ret)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !(value >= 0 && value <= 1000))
+        return false;
+    *ret = value;
+    return true;
+}
+
 void config_load(void)
 {
     const char *fabric = secure_getenv("SOFTRDMA_FABRIC");
     const char *devices = secure_getenv("SOFTRDMA_DEVICES");
     const char *copy = secure_getenv("SOFTRDMA_COPY");
     const char *reorder = secure_getenv("SOFTRDMA_REORDER");
+    const char *cm_timeouts = secure_getenv("SOFTRDMA_CM_TIMEOUTS");
+    const char *cm_af_ib = secure_getenv("SOFTRDMA_CM_AF_IB");
     const char *trace = secure_getenv("SOFTRDMA_TRACE");
 
     if (fabric && *fabric)
@@ -86,6 +99,9 @@ void config_load(void)
         config.copy = COPY_AGENT;
     config.reorder = reorder && *reorder;
     config.reorder_seed = config.reorder ? (uint32_t)strtoul(reorder, NULL, 0) : 0;
+    if (cm_timeouts && *cm_timeouts && !parse_factor(cm_timeouts, &config.cm_timeouts))
+        fprintf(stderr, "softrdma: SOFTRDMA_CM_TIMEOUTS=%s not understood (a factor from 0 to 1000)\n", cm_timeouts);
+    config.cm_old_dialect = cm_af_ib && strcmp(cm_af_ib, "0") == 0;
     config.trace = trace && *trace && strcmp(trace, "0") != 0;
 }
 

@@ -26,6 +26,8 @@ struct config {
     enum copy_mode copy; /* SOFTRDMA_COPY: auto, process_vm, agent */
     bool reorder;        /* SOFTRDMA_REORDER: SRD delivers out of order; a number is the seed */
     uint32_t reorder_seed;
+    double cm_timeouts;    /* SOFTRDMA_CM_TIMEOUTS: by how much the connection manager's own times are multiplied */
+    bool cm_old_dialect;   /* SOFTRDMA_CM_AF_IB=0: it knows no AF_IB, and librdmacm asks in its older way */
     bool trace; /* SOFTRDMA_TRACE: calls and requests on stderr */
 };
 

@@ -38,7 +38,7 @@ struct device_model {
     uint32_t gid_type, gid_table; /* IB_UVERBS_GID_TYPE_*, and the entries of the table */
     uint64_t core_support;
     uint32_t key_shift; /* a region's keys are its index + 1 and this many bits that change each time */
-    bool has_windows, has_multicast, has_dmabuf;
+    bool has_windows, has_multicast, has_dmabuf, has_cm;
     bool arms_by_call; /* CQs are armed by REQ_NOTIFY_CQ */
 
     bool (*has_make)(int make); /* NULL: there is only one */

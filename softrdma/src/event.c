@@ -220,6 +220,7 @@ void event_channel_put(struct region *r, uint32_t channel)
 void event_completion(struct region *r, struct cq *cq)
 {
     struct ib_uverbs_comp_event_desc event = {cq->user};
+    struct borrow_pipe pipe;
     struct channel *c;
 
     if (cq->channel == NONE)
@@ -231,7 +232,8 @@ void event_completion(struct region *r, struct cq *cq)
         pipe_put(&channel_pipe[cq->channel]);
         return;
     }
-    if (borrow_write(r, cq->channel, &event, sizeof(event))) {
+    pipe = (struct borrow_pipe){cq->channel, c->proc, c->write_fd, &c->generation, &c->closed};
+    if (borrow_write(r, &pipe, &event, sizeof(event))) {
         atomic_fetch_add(&cq->comp_events, 1);
         return;
     }

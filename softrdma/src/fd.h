@@ -11,6 +11,7 @@ enum fd_kind {
     FD_COMMAND,  /* /dev/infiniband/uverbsN: the index of a context */
     FD_ASYNC,    /* its asynchronous events: the index of a context */
     FD_CHANNEL,  /* a completion channel: its index */
+    FD_CM,       /* /dev/infiniband/rdma_cm: the index of an open file */
     FD_INTERNAL, /* the host's own; the program cannot close it */
 };
 

@@ -2,6 +2,7 @@
 /* Reading and changing the state of NICs. */
 #include "nic.h"
 
+#include "cm/cm.h"
 #include "device.h"
 #include "event.h"
 #include "service.h"
@@ -185,6 +186,7 @@ void nic_remove(struct region *r, uint32_t device)
             atomic_store(&r->context[i].dead, CONTEXT_DISASSOCIATED);
     }
     break_qps(r, device);
+    cm_device_removed(r, device);
     atomic_fetch_add(&r->ndisassociated, 1);
     sysfs_refresh(device);
     service_wake_all(r);

@@ -20,6 +20,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "cm/cm.h"
 #include "config.h"
 #include "context.h"
 #include "device.h"
@@ -70,10 +71,8 @@ static int fail(int err)
 
 /* ---- opening and looking ---- */
 
-static int open_device(int device, int flags)
+static int opened(int fd)
 {
-    int fd = context_open(device, flags);
-
     return fd < 0 ? fail(-fd) : fd;
 }
 
@@ -95,7 +94,9 @@ static int open_path(int dir, const char *path, int flags, mode_t mode)
     if (device < 0 && p == path && path && path[0] == '/')
         device = sysfs_device(path); /* by its resolved name */
     if (device >= 0)
-        return open_device(device, flags);
+        return opened(context_open(device, flags));
+    if (sysfs_is_cm(p))
+        return opened(cm_open(flags));
     return libc_get()->openat(dir, p, flags, mode);
 }
 
@@ -239,13 +240,44 @@ EXPORT char *__realpath_chk(const char *path, char *out, size_t size)
 
 /* ---- stat, in both generations of the C library ---- */
 
-static int device_stat(int device, struct stat *st)
+struct node {
+    unsigned major, minor; /* 0: none of ours */
+    ino_t number;
+};
+
+static struct node device_node(int device)
+{
+    return (struct node){DEVICE_MAJOR, DEVICE_MINOR + (unsigned)device, (ino_t)device + 1};
+}
+
+static const struct node cm_node = {CM_MAJOR, CM_MINOR, CONFIG_MAX_DEVICES + 1};
+
+static struct node node_of_path(const char *resolved)
+{
+    int device = sysfs_device(resolved);
+
+    if (device >= 0)
+        return device_node(device);
+    return sysfs_is_cm(resolved) ? cm_node : (struct node){0};
+}
+
+static struct node node_of_fd(int fd)
+{
+    uint32_t index;
+    enum fd_kind kind = fd_kind(fd, &index);
+
+    if (kind == FD_COMMAND)
+        return device_node((int)process.region->context[index].device);
+    return kind == FD_CM ? cm_node : (struct node){0};
+}
+
+static int node_stat(const struct node *node, struct stat *st)
 {
     memset(st, 0, sizeof(*st));
     st->st_mode = S_IFCHR | 0666;
     st->st_nlink = 1;
-    st->st_rdev = makedev(DEVICE_MAJOR, DEVICE_MINOR + (unsigned)device);
-    st->st_ino = (ino_t)device + 1;
+    st->st_rdev = makedev(node->major, node->minor);
+    st->st_ino = node->number;
     st->st_blksize = 4096;
     return 0;
 }
@@ -254,18 +286,16 @@ static int stat_path(int dir, const char *path, struct stat *st, int flags)
 {
     char buf[SYSFS_PATH_MAX];
     const char *p = sysfs_path(path, buf);
-    int device = sysfs_device(p);
+    struct node node = node_of_path(p);
 
-    return device >= 0 ? device_stat(device, st) : libc_fstatat(dir, p, st, flags);
+    return node.major ? node_stat(&node, st) : libc_fstatat(dir, p, st, flags);
 }
 
 static int stat_fd(int fd, struct stat *st)
 {
-    uint32_t context;
+    struct node node = node_of_fd(fd);
 
-    if (fd_kind(fd, &context) == FD_COMMAND)
-        return device_stat((int)process.region->context[context].device, st);
-    return libc_fstat(fd, st);
+    return node.major ? node_stat(&node, st) : libc_fstat(fd, st);
 }
 
 /* On 64-bit hosts the two names of each call have one structure. */
@@ -378,12 +408,11 @@ EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct sta
 {
     char buf[SYSFS_PATH_MAX];
     const char *p = sysfs_path(path, buf);
-    int device = sysfs_device(p);
-    uint32_t context;
+    struct node node = node_of_path(p);
 
-    if (device < 0 && (flags & AT_EMPTY_PATH) && !path[0] && fd_kind(dir, &context) == FD_COMMAND)
-        device = (int)process.region->context[context].device;
-    if (device < 0) {
+    if (!node.major && (flags & AT_EMPTY_PATH) && !path[0])
+        node = node_of_fd(dir);
+    if (!node.major) {
         if (libc_get()->statx)
             return libc_get()->statx(dir, p, flags, mask, stx);
         return fail(ENOSYS);
@@ -392,9 +421,9 @@ EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct sta
     stx->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_INO;
     stx->stx_mode = S_IFCHR | 0666;
     stx->stx_nlink = 1;
-    stx->stx_ino = (unsigned)device + 1;
-    stx->stx_rdev_major = DEVICE_MAJOR;
-    stx->stx_rdev_minor = DEVICE_MINOR + (unsigned)device;
+    stx->stx_ino = node.number;
+    stx->stx_rdev_major = node.major;
+    stx->stx_rdev_minor = node.minor;
     return 0;
 }
 
@@ -410,6 +439,8 @@ static void forget(int fd, enum fd_kind kind, uint32_t index)
         event_async_fd_closed(index, fd);
     else if (kind == FD_CHANNEL)
         event_channel_fd_closed(index, fd);
+    else if (kind == FD_CM)
+        cm_fd_closed(index);
 }
 
 /* A descriptor was copied. */
@@ -417,8 +448,14 @@ static void copied(int from, int to)
 {
     uint32_t index;
 
-    if (to >= 0 && to < FD_LIMIT && fd_kind(from, &index) == FD_COMMAND && !process_is_borrowed())
+    enum fd_kind kind = fd_kind(from, &index);
+
+    if (to < 0 || to >= FD_LIMIT || process_is_borrowed())
+        return;
+    if (kind == FD_COMMAND)
         context_add_fd(index, to);
+    else if (kind == FD_CM)
+        cm_add_fd(index, to);
 }
 
 EXPORT int close(int fd)
@@ -608,6 +645,8 @@ EXPORT ssize_t read(int fd, void *buf, size_t length)
                                       : sizeof(struct ib_uverbs_async_event_desc);
     ssize_t got;
 
+    if (kind == FD_CM) /* events are asked for by commands */
+        return fail(EINVAL);
     if (kind != FD_CHANNEL && kind != FD_ASYNC)
         return libc_get()->read(fd, buf, length);
     if (length < event)
@@ -626,11 +665,12 @@ EXPORT ssize_t __read_chk(int fd, void *buf, size_t length, size_t size)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t length)
 {
-    uint32_t context;
+    uint32_t index;
+    enum fd_kind kind = fd_kind(fd, &index);
 
-    if (fd_kind(fd, &context) != FD_COMMAND)
-        return libc_get()->write(fd, buf, length);
-    return uverbs_write(context, buf, length);
+    if (kind == FD_COMMAND)
+        return uverbs_write(index, buf, length);
+    return kind == FD_CM ? cm_write(index, fd, buf, length) : libc_get()->write(fd, buf, length);
 }
 
 /* libibverbs asks the kernel's RDMA netlink first and the files second. We have files. */

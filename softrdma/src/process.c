@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "cm/cm.h"
 #include "config.h"
 #include "context.h"
 #include "event.h"
@@ -57,6 +58,7 @@ void process_reap(struct region *r)
         if (!p->used || process_alive(p))
             continue;
         context_drop_holder(r, i);
+        cm_drop_holder(r, i);
         p->used = 0;
     }
 }
@@ -121,6 +123,7 @@ static int make_region(void)
     process.slot = slot;
     process.pid_space = pid_space();
     nic_init(r);
+    cm_init(r);
     move_in(r, reserve(r, 0)); /* nobody else knows the region yet */
     process.region = r;
     fault_begin(r);
@@ -158,19 +161,23 @@ static void before_fork(void)
     pthread_mutex_lock(&join_lock);
     peer_before_fork();
     borrow_before_fork();
+    fabric_before_fork();
     if (!process.region)
         return;
     r = process.region;
     lock_take(&r->lock);
     process_reap(r);
     child_entry = reserve(r, now_ns() + UNBORN_NS);
-    if (child_entry != NONE)
+    if (child_entry != NONE) {
         context_inherit(r, child_entry);
+        cm_inherit(r, child_entry);
+    }
     lock_give(&r->lock);
 }
 
 static void in_parent(void)
 {
+    fabric_after_fork();
     borrow_after_fork();
     peer_after_fork(false);
     pthread_mutex_unlock(&join_lock);
@@ -192,9 +199,11 @@ static void abandon(void)
 
 static void in_child(void)
 {
+    fabric_after_fork();
     borrow_after_fork();
     peer_after_fork(true);
     event_in_child();
+    cm_in_child();
     guard_in_child();
     sysfs_in_child();
     process.pid = getpid();

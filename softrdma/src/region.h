@@ -16,6 +16,8 @@
  *   cq.lock          the completion queue and its arming
  *   faults.lock      rules; nothing is locked under it
  *   context.events_lock, channel.lock      what has been reported to user space
+ * and beside these, after region.lock:
+ *   cm.lock          the connection manager; nobody holds two regions', and nothing of the region is locked under it
  * Both locks of a QP are held to change its state, except that a responder may move it to ERR under rq_lock
  * alone. */
 #ifndef SOFTRDMA_REGION_H
@@ -27,6 +29,7 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "cm/state.h"
 #include "fault/rule.h"
 
 #define MAX_PROCS 256
@@ -120,7 +123,8 @@ struct context {
 };
 
 struct channel {
-    uint32_t used, generation;
+    uint32_t used;
+    _Atomic uint32_t generation;
     uint32_t context;
     uint32_t proc;    /* the one that made it; children have copies of the pipe */
     int32_t write_fd; /* in that process */
@@ -303,7 +307,9 @@ struct region {
     _Atomic uint16_t short_qpn[MAX_NICS][SHORT_QPNS];
     uint32_t short_qpn_next[MAX_NICS];
     struct agent_box box[MAX_PROCS];
+    struct cm cm;
 };
+_Static_assert(CM_PROCS == MAX_PROCS, "who holds a file of the connection manager");
 
 /* Differs between builds whose layouts differ, so that they do not meet on a fabric. */
 uint64_t region_layout(void);

@@ -10,6 +10,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "cm/cm.h"
+#include "cm/watch.h"
 #include "config.h"
 #include "event.h"
 #include "fabric/agent.h"
@@ -33,6 +35,7 @@ static uint64_t work(struct region *r)
         event_end_dead(r);
     if (atomic_load(&process_self()->agent_wanted))
         agent_start();
+    next = min_u64(next, cm_service(r));
     return min_u64(next, timer_service(r));
 }
 
@@ -46,17 +49,19 @@ static void *service_main(void *unused)
     lock_take(&me->life[1]);
     sem_post(&started);
     for (;;) {
-        struct pollfd fds[3] = {
+        struct pollfd fds[3 + CM_WATCHES] = {
             {process.wake_fd, POLLIN, 0}, {process.listen_fd, POLLIN, 0}, {process.control_fd, POLLIN, 0}};
+        uint32_t watched;
         struct timespec left;
         uint64_t next, now;
 
         atomic_store(&me->woken, 0);
         next = work(process.region);
+        watched = cm_watch_fds(fds + 3, CM_WATCHES);
         now = now_ns();
         next = next <= now ? 0 : next - now;
         left = (struct timespec){(time_t)(next / 1000000000u), (long)(next % 1000000000u)};
-        if (ppoll(fds, 3, next > UINT64_C(3600000000000) ? NULL : &left, NULL) <= 0)
+        if (ppoll(fds, 3 + watched, next > UINT64_C(3600000000000) ? NULL : &left, NULL) <= 0)
             continue;
         if (fds[0].revents)
             fabric_drain_wake(process.wake_fd);

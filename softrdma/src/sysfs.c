@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "cm/cm.h"
 #include "config.h"
 #include "device.h"
 #include "fd.h"
@@ -222,10 +223,16 @@ static void put_device(const struct device *d)
 /* libibverbs keeps the order in which it finds devices, and tmpfs lists the newest first. */
 static void fill(void)
 {
+    char text[24];
+
     sysfs_put("6", "class/infiniband_verbs/abi_version");
     mkdirat(root_fd, "class/infiniband", 0755);
     mkdirat(root_fd, "dev", 0755);
     mkdirat(root_fd, "dev/infiniband", 0755);
+    sysfs_put("4", "class/misc/rdma_cm/abi_version");
+    snprintf(text, sizeof(text), "%d:%d", CM_MAJOR, CM_MINOR);
+    sysfs_put(text, "class/misc/rdma_cm/dev");
+    sysfs_put("", "dev/infiniband/rdma_cm");
     for (int i = device_count() - 1; i >= 0; i--) {
         if (!nic_is_removed(process.region, (uint32_t)i))
             put_device(device_at(i));
@@ -299,7 +306,7 @@ const char *sysfs_path(const char *path, char buf[SYSFS_PATH_MAX])
     if (!path || path[0] != '/')
         return path;
     if (!begins(path, "/sys/class/infiniband") && !begins(path, "/sys/class/infiniband_verbs") &&
-        !begins(path, "/dev/infiniband"))
+        !begins(path, "/sys/class/misc/rdma_cm") && !begins(path, "/dev/infiniband"))
         return path;
     if (!atomic_load_explicit(&made, memory_order_acquire))
         make();
@@ -324,6 +331,13 @@ int sysfs_device(const char *resolved)
     if (end == resolved + n + 22 || *end || i < 0 || i >= device_count())
         return -1;
     return nic_is_removed(process.region, (uint32_t)i) ? -1 : (int)i;
+}
+
+bool sysfs_is_cm(const char *resolved)
+{
+    size_t n = strlen(root);
+
+    return n && resolved && strncmp(resolved, root, n) == 0 && strcmp(resolved + n, "/dev/infiniband/rdma_cm") == 0;
 }
 
 void sysfs_remove(void)

@@ -19,6 +19,9 @@ const char *sysfs_path(const char *path, char buf[SYSFS_PATH_MAX]);
 /* The number of the device whose node that (resolved) path is, or -1. */
 int sysfs_device(const char *resolved);
 
+/* Is that (resolved) path the connection manager's device? */
+bool sysfs_is_cm(const char *resolved);
+
 /* A NIC's state has changed. */
 void sysfs_refresh(uint32_t device);
 

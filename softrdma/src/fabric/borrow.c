@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies of other processes' descriptors (pidfd_getfd, Linux 5.6; the rights are those of process_vm_writev),
- * kept for as long as the channel they belong to is the one last used at its place. */
+ * kept for as long as the pipe they belong to is the one last used at its place. */
 #include "borrow.h"
 
 #include <pthread.h>
@@ -25,14 +25,14 @@
 
 static struct place {
     uint64_t instance; /* of the region; 0: empty */
-    uint32_t channel, generation;
+    uint32_t key, generation;
     int fd; /* -1: it was tried and is not possible */
 } places[PLACES];
 static pthread_mutex_t places_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The owner says that the channel is closed before it gives the number back: if it has not said so afterwards, the
  * number was still the channel's when the copy was made. */
-static int fetch(const struct proc *p, const struct channel *c, uint32_t generation)
+static int fetch(const struct proc *p, const struct borrow_pipe *pipe, uint32_t generation)
 {
     int fd, pidfd;
 
@@ -41,9 +41,9 @@ static int fetch(const struct proc *p, const struct channel *c, uint32_t generat
     pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
     if (pidfd < 0)
         return -1;
-    fd = (int)syscall(SYS_pidfd_getfd, pidfd, c->write_fd, 0);
+    fd = (int)syscall(SYS_pidfd_getfd, pidfd, pipe->write_fd, 0);
     libc_get()->close(pidfd);
-    if (fd >= 0 && (atomic_load(&c->closed) || c->generation != generation)) {
+    if (fd >= 0 && (atomic_load(pipe->closed) || atomic_load(pipe->generation) != generation)) {
         libc_get()->close(fd);
         return -1;
     }
@@ -68,21 +68,21 @@ static bool write_quietly(int fd, const void *event, size_t size)
     return ok;
 }
 
-bool borrow_write(struct region *r, uint32_t channel, const void *event, size_t size)
+bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *event, size_t size)
 {
-    struct channel *c = &r->channel[channel];
-    struct place *place = &places[(channel + r->slot) % PLACES];
-    struct proc *owner = &r->proc[c->proc % MAX_PROCS];
+    struct place *place = &places[(pipe->key + r->slot) % PLACES];
+    struct proc *owner = &r->proc[pipe->proc % MAX_PROCS];
+    uint32_t generation = atomic_load(pipe->generation);
     bool ok = false;
 
     if (!process_alive(owner))
         return false;
     pthread_mutex_lock(&places_lock);
-    if (place->instance != r->instance || place->channel != channel || place->generation != c->generation) {
+    if (place->instance != r->instance || place->key != pipe->key || place->generation != generation) {
         if (place->instance)
             fd_close_internal(place->fd);
-        *place = (struct place){r->instance, channel, c->generation, -1};
-        place->fd = fetch(owner, c, place->generation);
+        *place = (struct place){r->instance, pipe->key, generation, -1};
+        place->fd = fetch(owner, pipe, generation);
     }
     if (place->fd >= 0)
         ok = write_quietly(place->fd, event, size);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../config.h"
@@ -22,7 +23,7 @@ struct hello {
 
 static _Atomic int wake_sender = -1;
 
-/* kind: "r" for the region of a slot, "c" for its control socket, "w" for the wake-up socket of a process in it. */
+/* kind: "l" for the lock, "r" for the region of a slot, "c" for its control socket, "w" for the wake-up socket of a process in it. */
 static socklen_t make_name(struct sockaddr_un *a, const char *kind, uint32_t slot, uint32_t proc)
 {
     int n;
@@ -98,6 +99,44 @@ void fabric_answer(int listen_fd, struct region *r, int region_fd)
             send_region(fd, r, region_fd);
         libc_get()->close(fd);
     }
+}
+
+/* A name that only one has at a time, and that the kernel takes back. While a thread has it no other may fork: a child
+ * would keep it. */
+static pthread_mutex_t name_lock = PTHREAD_MUTEX_INITIALIZER;
+static int name_fd = -1;
+
+void fabric_lock(void)
+{
+    struct sockaddr_un name;
+    socklen_t len = make_name(&name, "l", 0, 0);
+    long wait_ns = 10000;
+
+    pthread_mutex_lock(&name_lock);
+    name_fd = new_socket(SOCK_DGRAM);
+    while (name_fd >= 0 && bind(name_fd, (struct sockaddr *)&name, len) != 0 && errno == EADDRINUSE) {
+        nanosleep(&(struct timespec){0, wait_ns}, NULL);
+        if (wait_ns < 1000000)
+            wait_ns *= 2;
+    }
+}
+
+void fabric_unlock(void)
+{
+    if (name_fd >= 0)
+        libc_get()->close(name_fd);
+    name_fd = -1;
+    pthread_mutex_unlock(&name_lock);
+}
+
+void fabric_before_fork(void)
+{
+    pthread_mutex_lock(&name_lock);
+}
+
+void fabric_after_fork(void)
+{
+    pthread_mutex_unlock(&name_lock);
 }
 
 static int connect_slot(uint32_t slot)

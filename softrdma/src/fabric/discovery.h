@@ -21,6 +21,12 @@ struct region *fabric_attach(uint32_t slot);
 /* Is there anybody at this slot? */
 bool fabric_is_taken(uint32_t slot);
 
+/* A lock for all of the fabric, for what has to be one thing and lies in many regions. Its holder may die. */
+void fabric_lock(void);
+void fabric_unlock(void);
+void fabric_before_fork(void);
+void fabric_after_fork(void);
+
 /* The socket through which others wake one process, and its use. */
 int fabric_bind_control(uint32_t slot); /* to which commands about faults are sent */
 int fabric_bind_wake(uint32_t slot, uint32_t proc);

@@ -325,6 +325,7 @@ const struct device_model rxe_model = {
     .key_shift = RXE_KEY_SHIFT,
     .has_windows = true,
     .has_multicast = true,
+    .has_cm = true,
     .arms_by_call = true,
     .describe = describe,
     .core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,
