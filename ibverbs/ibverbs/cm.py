@@ -7,7 +7,6 @@ each and accepts. The states of the queue pair follow the connection. iWARP has 
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import ipaddress
 import socket
@@ -766,7 +765,9 @@ def _call_with_deadline(call: Callable[[], None], operation: str, timeout: float
 
 
 async def _in_thread(call: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(None, call)
+    from asyncio import get_running_loop  # only programs that use it pay for its import
+
+    return await get_running_loop().run_in_executor(None, call)
 
 
 # ---- multicast -----------------------------------------------------------------------------------------------------

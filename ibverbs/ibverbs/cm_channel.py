@@ -7,7 +7,6 @@ next event that belongs to the attempt. ``run`` drives it in a thread, ``run_asy
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import select
@@ -15,10 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Generator
-from typing import Any, Callable, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 
 from . import _ibverbs
 from .cm_error import CMEvent, CMEventType, deadline_passed, failure
+
+if TYPE_CHECKING:  # a program that does not use asyncio does not pay for its import
+    import asyncio
 
 __all__ = ["Answer", "Channel", "Steps", "expect"]
 
@@ -194,6 +196,8 @@ class Channel:
 
     async def wait_async(self, queue: deque[_T], timeout: float | None) -> _T | None:
         """The same in the running event loop. Cancelling loses nothing."""
+        import asyncio
+
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = self._take(queue)
@@ -208,7 +212,9 @@ class Channel:
                 pass
 
     async def _sleep_async(self, queue: deque[Any]) -> None:
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop
+
+        loop = get_running_loop()
         ready: asyncio.Future[None] = loop.create_future()
 
         def set_ready() -> None:
