@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples in the READMEs do what they say."""
+"""The examples in the READMEs and in the documentation do what they say."""
 
 from __future__ import annotations
 
@@ -44,3 +44,13 @@ def test_the_example_of_the_package_moves_data(ib: Any, node: Node, monkeypatch:
         text = text.replace("sgid_index=0", f"sgid_index={index}").replace("query_gid(1, 0)", f"query_gid(1, {index})")
         exec(text, scope)
         assert scope["data"] == b"hello, hello,"
+
+
+@pytest.mark.needs("rc")
+@pytest.mark.parametrize("page", ["errors", "recovery", "timers"])
+def test_the_examples_of_a_page_run_one_after_the_other(ib: Any, page: str) -> None:
+    texts = examples(ROOT / "docs" / f"{page}.md")
+    assert texts
+    scope: dict[str, Any] = {"__name__": page}
+    for text in texts:
+        exec(compile(text, f"{page}.md", "exec"), scope)

@@ -84,11 +84,11 @@ def test_the_tables_of_the_documentation_are_right() -> None:
     page = pathlib.Path(__file__).parent.parent / "docs" / "timers.md"
     if not page.exists():
         pytest.skip("needs the documentation beside the tests")
-    text = page.read_text()
-    rnr = dict(re.findall(r"^\| (\d+) \| ([\d.]+) ms \|", text, re.MULTILINE))
+    first, _, second = page.read_text().partition("## When an answer is missing")
+    rnr = dict(re.findall(r"^\| (\d+) \| ([\d.]+) ms \|", first, re.MULTILINE))
     assert {int(code): Decimal(ms) for code, ms in rnr.items()} == {i: Decimal(ms) for i, ms in enumerate(RNR_MS)}
     units = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9}
-    ack = re.findall(r"^\| (\d+) \| ([\d.]+) (us|ms|s|min|h) \| ack", text, re.MULTILINE)
+    ack = re.findall(r"^\| (\d+) \| ([\d.]+) (us|ms|s|min|h) \|", second, re.MULTILINE)
     assert [int(code) for code, _, _ in ack] == list(range(1, 32))
     for code, number, unit in ack:
         assert float(number) * units[unit] == pytest.approx(ACK_US[int(code)], rel=0.01)
