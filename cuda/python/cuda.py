@@ -215,22 +215,40 @@ def _classify(address: int) -> driver.Pointer:
     return pointer
 
 
+_LEAST_ALIGNMENT = 256
+"""Of what CUDA allocates, in bytes."""
+
+
+def _first_known(ptr: int, page: int) -> int:
+    """The first address of a page that the driver knows: small allocations may begin inside of one. Else its start."""
+    driver.ready()
+    for address in range(ptr, ptr + page, _LEAST_ALIGNMENT):
+        if driver.pointer(address).kind != "host":
+            return address
+    return ptr
+
+
 def _check_mapped(pointer: driver.Pointer, address: int, length: int) -> list[driver.Range]:
     """The mappings under a range; ``ValueError`` where one registration cannot cover it."""
     found, stopped, error = driver.ranges(pointer, address, length)
+    devices = {mapping.ordinal for mapping in found}
     if error is not None:
-        if error.code in (driver.INVALID_VALUE, driver.NOT_FOUND):
+        if error.code not in (driver.INVALID_VALUE, driver.NOT_FOUND):
+            raise error
+        there = driver.pointer(stopped)
+        if there.kind in ("host", "unmapped"):
             raise ValueError(
                 f"{length} bytes at {address:#x} are not all mapped: there is nothing at {stopped:#x}, "
                 f"{stopped - address} bytes in"
             )
-        raise error
-    devices = {mapping.ordinal for mapping in found}
+        devices = {pointer.ordinal, there.ordinal}  # one device's context does not know what is another's
     if len(devices) > 1:
         raise ValueError(
             f"{length} bytes at {address:#x} lie on several devices ({', '.join(map(str, sorted(devices)))}): register "
             "the part on each by itself"
         )
+    if error is not None:
+        raise error
     end = found[-1].base + found[-1].size
     if pointer.kind in ("device", "pool") and end < address + length:
         raise ValueError(f"{length} bytes at {address:#x} reach beyond the allocation, which ends at {end:#x}")
@@ -254,7 +272,7 @@ def dmabuf_fd(ptr: int, length: int, *, pcie: bool = False) -> int:
             raise ValueError(f"{name} {value:#x} is not a multiple of the host's page size, {page}")
     if not 0 < ptr < 1 << 64 or not 0 < length <= (1 << 64) - ptr:
         raise ValueError(f"{length} bytes at {ptr:#x} are no range of addresses")
-    pointer = _classify(ptr)
+    pointer = _classify(_first_known(ptr, page))
     try:
         return driver.export(pointer, ptr, length, bool(pcie))
     except CudaError as error:

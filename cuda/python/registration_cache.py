@@ -195,7 +195,9 @@ class RegistrationCache:
                 self._stale += self._drop([entry])
                 entry = None
             if entry is None:
-                return self._add(tensor, memory)
+                region = self._add(tensor, memory)
+                self._misses += 1
+                return region
             self._hits += 1
             self._touch(entry)
             return entry.region
@@ -219,7 +221,6 @@ class RegistrationCache:
     # ---- making and dropping ----
 
     def _add(self, tensor: Any, memory: Memory) -> Any:
-        self._misses += 1
         whole = _allocation(tensor, memory)
         # What overlaps and does not cover is of an earlier life of these addresses, or a part of what is coming.
         overlapping = self._overlapping(whole)

@@ -68,6 +68,7 @@ from .enums import (
 )
 from .gids import GidChoice, GidNotFoundError, select_gid
 from .helpers import EndpointInfo, Peer, local_endpoint_info, read_wrs, reg_tensor, tensor_addr_len, write_wrs
+from .registration_cache import CacheStatistics, RegistrationCache
 
 __all__ = [
     "AH",
@@ -77,6 +78,7 @@ __all__ = [
     "CQ",
     "CQAttr",
     "CQEx",
+    "CacheStatistics",
     "Capabilities",
     "CompChannel",
     "CompletionError",
@@ -113,6 +115,7 @@ __all__ = [
     "QPType",
     "RangeError",
     "RecvWR",
+    "RegistrationCache",
     "SGE",
     "SendFlags",
     "SendWR",
