@@ -9,7 +9,7 @@ import pickle
 from typing import Any
 
 import pytest
-from endpoints import Endpoint, Pair, connect, poll_for
+from endpoints import Endpoint, Make, Pair, connect, poll_for
 from stub_fixtures import Rig
 
 pytestmark = pytest.mark.only("ibverbs")
@@ -127,6 +127,33 @@ class TestOnTheStub:
         del qp
         gc.collect()
         assert flushed.first_error.wr_id == 7
+
+
+@pytest.mark.only("efa")
+class TestExtendedQueues:
+    def test_flushed_requests_carry_the_first_error_there_too(self, rig: Rig) -> None:
+        cq = rig.keep(rig.ctx.create_cq_ex(16))
+        qp = rig.qp(send_cq=cq, recv_cq=cq)
+        for wr_id, status in enumerate((REM_ACCESS_ERR, FLUSHED, FLUSHED)):
+            rig.stub.push_wc_ex(cq, wr_id=wr_id, status=status, qp_num=qp.qp_num)
+        first, *flushed = rig.drain(cq)
+        assert [wc.first_error for wc in flushed] == [first, first] and qp.first_error is first
+        assert first.status_str in str(rig.ib.CompletionError(flushed[0]))
+
+    @pytest.mark.needs("rdma_read")
+    @pytest.mark.parametrize("extended", [None, {}])
+    def test_on_a_device(self, ib: Any, make: Make, extended: Any) -> None:
+        """A failed read does not break a queue pair of EFA; what is flushed later still tells of it."""
+        a, b = make(extended=extended), make()
+        connect(a, b)
+        for i in range(2):
+            a.post_recv(wr_id=50 + i)
+        a.qp.post_send(a.read_wr(b, rkey=b.mr.rkey ^ 0x5A5A00))
+        (first,) = poll_for(a.send_cq, 1)
+        assert not first.is_success and first.first_error is None
+        a.set_state(ib.QPState.ERR)
+        flushed = poll_for(a.recv_cq, 2)
+        assert all(wc.status == FLUSHED and wc.first_error is first for wc in flushed)
 
 
 class TestValue:
