@@ -98,11 +98,16 @@ class Host:
             return program.finish(timeout)
 
     def pair(
-        self, server: Sequence[Word], client: Sequence[Word], timeout: float = 60, **env: Any
+        self,
+        server: Sequence[Word],
+        client: Sequence[Word],
+        timeout: float = 60,
+        port_option: str = "-p",
+        **env: Any,
     ) -> tuple[Finished, Finished]:
         """Runs a server and, once something listens at the TCP port of its command line, a client; both have to end."""
         with ended(self.start(server, **env)) as first:
-            port = tcp_port(server)
+            port = tcp_port(server, port_option)
             deadline = time.monotonic() + 20
             while not listening(port) and first.alive() and time.monotonic() < deadline:
                 time.sleep(0.02)
@@ -120,9 +125,9 @@ def ended(program: Running) -> Iterator[Running]:
             program.end()
 
 
-def tcp_port(command: Sequence[Word]) -> int:
+def tcp_port(command: Sequence[Word], option: str = "-p") -> int:
     words = [str(word) for word in command]
-    return int(words[words.index("-p") + 1])
+    return int(words[words.index(option) + 1])
 
 
 def listening(port: int) -> bool:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs rdma-core's own test suite (pyverbs) and prints one line a test: `id: ok`, `skipped: why`, `failed: why`.
 
-Started by the Python that has pyverbs, with the folder of the suite as first argument and the device as second.
+Started by the Python that has pyverbs, with the folder of the suite as first argument and the device as second; then, if
+it is not 1, the index of its GID.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 import unittest
 
 #: Modules of other hardware, and of the connection manager, which is not this suite's business.
-LEFT_OUT = ("test_mlx5", "test_efa", "test_rdmacm", "test_cuda", "test_hns", "test_tag_matching")
+LEFT_OUT = ("test_mlx5", "test_rdmacm", "test_cuda", "test_hns", "test_tag_matching")
 
 
 def reason(text: str) -> str:
@@ -47,12 +48,13 @@ class Lines(unittest.TestResult):
 def main() -> None:
     folder, device = sys.argv[1:3]
     sys.path[:0] = [os.path.dirname(folder), folder]
-    sys.argv[1:] = ["--dev", device, "--port", "1", "--gid", "1"]
+    left_out = LEFT_OUT if device.startswith("efa") else (*LEFT_OUT, "test_efa")
+    sys.argv[1:] = ["--dev", device, "--port", "1", "--gid", (sys.argv[3:] or ["1"])[0]]
     from args_parser import parser  # type: ignore[import-not-found]
 
     parser.parse_args()
     names = sorted(
-        n[:-3] for n in os.listdir(folder) if n.startswith("test_") and n.endswith(".py") and not n.startswith(LEFT_OUT)
+        n[:-3] for n in os.listdir(folder) if n.startswith("test_") and n.endswith(".py") and not n.startswith(left_out)
     )
     suite = unittest.defaultTestLoader.loadTestsFromNames([f"tests.{name}" for name in names])
     suite.run(Lines())

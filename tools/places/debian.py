@@ -35,13 +35,13 @@ def _os_release() -> dict[str, str]:
     return {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
 
 
-def packages(suite: str, names: list[str], depends: bool = False) -> Path:
+def packages(suite: str, names: list[str], depends: bool = False, folder_name: str | None = None) -> Path:
     """A folder that holds the files of these packages of that suite; downloaded once, then kept.
 
-    With `depends` it holds all that they depend on too, from the C library up: a root to change into, in which no
+    It has the suite's name unless it is given another, for a second set. With `depends` it holds all that they depend on too, from the C library up: a root to change into, in which no
     package's scripts ran.
     """
-    folder = CACHE / suite
+    folder = CACHE / (folder_name or suite)
     wanted = " ".join(names)
     if (folder / "complete").exists() and (folder / "complete").read_text() == wanted:
         return folder
