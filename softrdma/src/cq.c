@@ -24,11 +24,18 @@ static int find_channel(struct call *c, uint32_t *ret_channel)
     return 0;
 }
 
+bool cq_has_memory(const struct call *c)
+{
+    return call_has(c, ATTR_CREATE_CQ_BUFFER_VA) || call_has(c, ATTR_CREATE_CQ_BUFFER_FD);
+}
+
 static int check(struct call *c)
 {
     if (call_u32(c, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR) >= (uint32_t)sysconf(_SC_NPROCESSORS_CONF))
         return EINVAL;
     if (call_u32(c, UVERBS_ATTR_CREATE_CQ_FLAGS))
+        return EOPNOTSUPP;
+    if (cq_has_memory(c) && !c->device->model->has_cq_memory)
         return EOPNOTSUPP;
     return 0;
 }

@@ -11,6 +11,7 @@
 
 struct call;
 struct device_model;
+struct uverbs_method;
 
 struct device {
     int index;
@@ -39,6 +40,9 @@ struct device_model {
     uint64_t core_support;
     uint32_t key_shift; /* a region's keys are its index + 1 and this many bits that change each time */
     bool has_windows, has_multicast, has_dmabuf, has_cm;
+    bool has_cq_memory; /* CQs may lie in the program's memory */
+    const struct uverbs_method *methods; /* that the driver adds */
+    size_t nmethods;
     bool arms_by_call; /* CQs are armed by REQ_NOTIFY_CQ */
 
     bool (*has_make)(int make); /* NULL: there is only one */

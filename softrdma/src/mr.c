@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory regions: checks at registration, keys, and the wait for the data path before memory is given back.
  * A key is index + 1 and, below it, some bits that change with each registration; how many is the model's matter. */
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "context.h"
+#include "dmabuf.h"
 #include "fault/fault.h"
 #include "guard.h"
 #include "lock.h"
@@ -160,26 +159,6 @@ static int answer_attributes(struct call *c, uint32_t handle, uint32_t key)
     return err ? err : call_new_handle(c, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, handle);
 }
 
-/* Maps the part of a file that is to be registered; a memfd stands in for memory that a driver exports. */
-static int map_file(struct request *q, int fd, uint64_t offset)
-{
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), first = offset / page * page;
-    struct stat file;
-    void *p;
-
-    if (fstat(fd, &file))
-        return EBADF;
-    if (!S_ISREG(file.st_mode) || offset + q->length < offset || offset + q->length > (uint64_t)file.st_size)
-        return EINVAL;
-    q->mapped = align_up(offset + q->length, page) - first;
-    p = mmap(NULL, q->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)first);
-    if (p == MAP_FAILED)
-        return errno == ENODEV ? EINVAL : errno;
-    q->mapping = (uint64_t)(uintptr_t)p;
-    q->start = q->mapping + (offset - first);
-    return 0;
-}
-
 int mr_reg_dmabuf(struct call *c)
 {
     uint64_t offset = call_u64(c, UVERBS_ATTR_REG_DMABUF_MR_OFFSET);
@@ -190,18 +169,22 @@ int mr_reg_dmabuf(struct call *c)
         .pd = call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE),
         .start = offset, /* until it is mapped: what has to agree with the address */
     };
+    struct dmabuf buffer;
     int err;
 
     if (!c->device->model->has_dmabuf)
         return EOPNOTSUPP;
     err = check(c, &q);
     if (!err)
-        err = map_file(&q, (int)call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_FD), offset);
+        err = dmabuf_map((int)call_u32(c, UVERBS_ATTR_REG_DMABUF_MR_FD), offset, q.length, &buffer);
     if (err)
         return err;
+    q.mapping = buffer.mapping;
+    q.mapped = buffer.mapped;
+    q.start = buffer.start;
     err = make(c, &q, answer_attributes);
     if (err)
-        munmap((void *)(uintptr_t)q.mapping, q.mapped);
+        dmabuf_unmap(q.mapping, q.mapped);
     return err;
 }
 
@@ -214,8 +197,8 @@ void mr_free(struct region *r, uint32_t index)
     atomic_store(&m->key, 0);
     pd_quiesce(r, m->pd);
     fault_unpin(r, m->proc, pages_of(m->start, m->length));
-    if (m->mapping && m->proc == process.proc)
-        munmap((void *)(uintptr_t)m->mapping, m->mapped);
+    if (m->proc == process.proc)
+        dmabuf_unmap(m->mapping, m->mapped);
     m->mapping = 0;
     r->pd[m->pd].refs--;
     table_release(&r->mrs, r->mr_bits, index);

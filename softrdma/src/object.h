@@ -62,6 +62,8 @@ int channel_create(struct call *c);
 int async_event_alloc(struct call *c);
 
 int cq_create(struct call *c);
+/* Does the caller bring the memory of the queue? */
+bool cq_has_memory(const struct call *c);
 int cq_resize(struct call *c);
 int cq_req_notify(struct call *c);
 int cq_destroy(struct call *c);

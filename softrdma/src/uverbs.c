@@ -9,53 +9,7 @@
 #include "lock.h"
 #include "object.h"
 #include "process.h"
-
-#define HANDLE(id)                                                                                           \
-    {                                                                                                        \
-        id, ATTR_HANDLE, true, 0                                                                             \
-    }
-#define HANDLE_OPT(id)                                                                                       \
-    {                                                                                                        \
-        id, ATTR_HANDLE, false, 0                                                                            \
-    }
-#define NEW_HANDLE(id)                                                                                       \
-    {                                                                                                        \
-        id, ATTR_NEW_HANDLE, true, 0                                                                         \
-    }
-#define FD_OPT(id)                                                                                           \
-    {                                                                                                        \
-        id, ATTR_FD, false, 0                                                                                \
-    }
-#define NEW_FD(id)                                                                                           \
-    {                                                                                                        \
-        id, ATTR_NEW_FD, true, 0                                                                             \
-    }
-#define IN(id, size)                                                                                         \
-    {                                                                                                        \
-        id, ATTR_IN, true, size                                                                              \
-    }
-#define IN_OPT(id, size)                                                                                     \
-    {                                                                                                        \
-        id, ATTR_IN, false, size                                                                             \
-    }
-#define OUT(id, size)                                                                                        \
-    {                                                                                                        \
-        id, ATTR_OUT, true, size                                                                             \
-    }
-#define OUT_OPT(id, size)                                                                                    \
-    {                                                                                                        \
-        id, ATTR_OUT, false, size                                                                            \
-    }
-#define DRIVER                                                                                               \
-    {UVERBS_ATTR_UHW_IN, ATTR_IN, false, 0},                                                                 \
-    {                                                                                                        \
-        UVERBS_ATTR_UHW_OUT, ATTR_OUT, false, 0                                                              \
-    }
-#define METHOD(object, method, run, ...)                                                                     \
-    {                                                                                                        \
-        UVERBS_OBJECT_##object, UVERBS_METHOD_##method, #method, run, {__VA_ARGS__},                         \
-            sizeof((struct attr_spec[]){__VA_ARGS__}) / sizeof(struct attr_spec)                             \
-    }
+#include "uverbs_table.h"
 
 const struct uverbs_method uverbs_methods[] = {
     METHOD(DEVICE, INVOKE_WRITE, uverbs_invoke_write, IN(UVERBS_ATTR_WRITE_CMD, 8),
@@ -85,7 +39,9 @@ const struct uverbs_method uverbs_methods[] = {
            IN(UVERBS_ATTR_CREATE_CQ_CQE, 4), IN(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, 8),
            FD_OPT(UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL), IN(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, 4),
            IN_OPT(UVERBS_ATTR_CREATE_CQ_FLAGS, 4), OUT(UVERBS_ATTR_CREATE_CQ_RESP_CQE, 4),
-           FD_OPT(UVERBS_ATTR_CREATE_CQ_EVENT_FD), DRIVER),
+           FD_OPT(UVERBS_ATTR_CREATE_CQ_EVENT_FD), IN_OPT(ATTR_CREATE_CQ_BUFFER_VA, 8),
+           IN_OPT(ATTR_CREATE_CQ_BUFFER_LENGTH, 8), FD_OPT(ATTR_CREATE_CQ_BUFFER_FD),
+           IN_OPT(ATTR_CREATE_CQ_BUFFER_OFFSET, 8), DRIVER),
     METHOD(CQ, CQ_DESTROY, cq_destroy, HANDLE(UVERBS_ATTR_DESTROY_CQ_HANDLE),
            OUT(UVERBS_ATTR_DESTROY_CQ_RESP, sizeof(struct ib_uverbs_destroy_cq_resp))),
     METHOD(SRQ, SRQ_CREATE, srq_create, NEW_HANDLE(UVERBS_ATTR_CREATE_SRQ_HANDLE),
@@ -233,11 +189,15 @@ uint32_t call_object(const struct call *c, uint16_t id, enum object_type type)
     return a ? handle_find(c->r, c->context, a->data, type) : NONE;
 }
 
-static const struct uverbs_method *find_method(uint16_t object, uint16_t method)
+static const struct uverbs_method *find_method(const struct device_model *model, uint16_t object, uint16_t method)
 {
     for (size_t i = 0; i < uverbs_nmethods; i++) {
         if (uverbs_methods[i].object == object && uverbs_methods[i].method == method)
             return &uverbs_methods[i];
+    }
+    for (size_t i = 0; i < model->nmethods; i++) {
+        if (model->methods[i].object == object && model->methods[i].method == method)
+            return &model->methods[i];
     }
     return NULL;
 }
@@ -309,7 +269,7 @@ int uverbs_ioctl(uint32_t context, void *user_header)
         return EINVAL;
     if (c.header.num_attrs && guard_copy(c.attrs, user->attrs, c.header.num_attrs * sizeof(c.attrs[0])))
         return EFAULT;
-    m = find_method(c.header.object_id, c.header.method_id);
+    m = find_method(c.device->model, c.header.object_id, c.header.method_id);
     if (!m) {
         TRACE("object %u method %u: not known", c.header.object_id, c.header.method_id);
         return EOPNOTSUPP;

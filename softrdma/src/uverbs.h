@@ -24,6 +24,14 @@ struct call_header {
 };
 _Static_assert(sizeof(struct call_header) == sizeof(struct ib_uverbs_ioctl_hdr), "the kernel's layout");
 
+/* Newer than some headers: memory of the program's for a completion queue. */
+enum {
+    ATTR_CREATE_CQ_BUFFER_VA = UVERBS_ATTR_CREATE_CQ_EVENT_FD + 1,
+    ATTR_CREATE_CQ_BUFFER_LENGTH,
+    ATTR_CREATE_CQ_BUFFER_FD,
+    ATTR_CREATE_CQ_BUFFER_OFFSET,
+};
+
 /* One call in progress. */
 struct call {
     struct region *r;

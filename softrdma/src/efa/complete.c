@@ -3,6 +3,7 @@
  * read unless it has a channel, so a program that lets one overflow loses the oldest. */
 #include "../event.h"
 #include "../lock.h"
+#include "../process.h"
 #include "efa.h"
 
 /* Everything but the word with the phase comes first, while that still has the phase of the lap before. */
@@ -15,6 +16,21 @@ static void store(uint8_t *slot, const struct efa_cqe *e, uint32_t size)
     __atomic_store_n((uint32_t *)(void *)slot, first, __ATOMIC_RELEASE);
 }
 
+/* The same into the program's memory, in two steps. When that has gone, so has the completion. */
+static void store_outside(struct region *r, const struct efa_cq *own, uint64_t at, const struct efa_cqe *e)
+{
+    struct proc *owner = copy_proc(r, own->proc, process.region, process.proc);
+    const uint32_t first = 4;
+    struct segment to = {own->start + at + first, own->entry_size - first, owner};
+    struct segment from = {(uintptr_t)e + first, own->entry_size - first, NULL};
+
+    if (copy_segments(&to, &from, from.length) != COPY_DONE)
+        return;
+    to = (struct segment){own->start + at, first, owner};
+    from = (struct segment){(uintptr_t)e, first, NULL};
+    copy_segments(&to, &from, first);
+}
+
 void efa_complete(struct region *r, uint32_t index, struct efa_cqe *e, enum efa_queue queue, uint32_t opcode,
                   uint32_t flags)
 {
@@ -22,6 +38,7 @@ void efa_complete(struct region *r, uint32_t index, struct efa_cqe *e, enum efa_
     struct cq *cq = &r->cq[index];
     struct efa_cq *own;
     bool fire, tell;
+    uint64_t at;
 
     lock_take(&cq->lock);
     if (!cq->used) {
@@ -39,9 +56,11 @@ void efa_complete(struct region *r, uint32_t index, struct efa_cqe *e, enum efa_
     }
     if (!(p & own->entries))
         e->flags |= EFA_CQE_PHASE; /* 1 in the first lap, then in turn */
-    store((uint8_t *)region_at(r, cq->queue.offset, cq->queue.size) +
-              ((size_t)sub * own->entries + (p & (own->entries - 1))) * own->entry_size,
-          e, own->entry_size);
+    at = ((uint64_t)sub * own->entries + (p & (own->entries - 1))) * own->entry_size;
+    if (own->external)
+        store_outside(r, own, at, e);
+    else
+        store((uint8_t *)region_at(r, cq->queue.offset, cq->queue.size) + at, e, own->entry_size);
     own->produced[sub] = p + 1;
     fire = cq->armed == CQ_ARMED;
     if (fire) {

@@ -4,7 +4,7 @@
 #include "efa.h"
 
 #include "../sysfs.h"
-#include "../uverbs.h"
+#include "../uverbs_table.h"
 
 #define DRIVER_ID_EFA 17
 #define VENDOR_AMAZON 0x1d0f
@@ -155,6 +155,34 @@ static bool has_qp_type(uint32_t type)
     return type == IB_UVERBS_QPT_UD || type == EFA_QPT_SRD;
 }
 
+enum { /* of the driver's own method of a memory region */
+       MR_QUERY = 1 << UVERBS_ID_NS_SHIFT,
+       MR_QUERY_HANDLE = 1 << UVERBS_ID_NS_SHIFT,
+       MR_QUERY_VALIDITY,
+       MR_QUERY_RECV_IC,
+       MR_QUERY_READ_IC,
+       MR_QUERY_RDMA_RECV_IC,
+};
+
+/* Through which interconnect of the device the memory is reached: there is one. */
+static int query_mr(struct call *c)
+{
+    uint16_t all = 7, first = 0;
+    int err = 0;
+
+    if (call_object(c, MR_QUERY_HANDLE, OBJ_MR) == NONE)
+        return ENOENT;
+    for (uint16_t id = MR_QUERY_VALIDITY; id <= MR_QUERY_RDMA_RECV_IC && !err; id++)
+        err = call_out(c, id, id == MR_QUERY_VALIDITY ? &all : &first, sizeof(all));
+    return err;
+}
+
+static const struct uverbs_method methods[] = {
+    DRIVER_METHOD(UVERBS_OBJECT_MR, MR_QUERY, "EFA_MR_QUERY", query_mr, HANDLE(MR_QUERY_HANDLE),
+                  OUT(MR_QUERY_VALIDITY, 2), OUT(MR_QUERY_RECV_IC, 2), OUT(MR_QUERY_READ_IC, 2),
+                  OUT(MR_QUERY_RDMA_RECV_IC, 2)),
+};
+
 const struct device_model efa_model = {
     .name = "efa",
     .driver_id = DRIVER_ID_EFA,
@@ -167,6 +195,9 @@ const struct device_model efa_model = {
     .gid_table = 1,
     .core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,
     .key_shift = EFA_KEY_SHIFT,
+    .has_cq_memory = true,
+    .methods = methods,
+    .nmethods = NELEM(methods),
     .has_make = efa_has_make,
     .describe = describe,
     .put_files = put_files,

@@ -39,6 +39,9 @@ struct efa_cq {
     uint32_t produced[EFA_SUB_CQS];
     uint32_t sn; /* of the arming that comes next */
     uint32_t with_sgid;
+    /* the program's memory, where the queue lies in it: in that process, mapped for it if it came by a descriptor */
+    uint32_t external, proc;
+    uint64_t start, mapping, mapped;
 };
 
 /* A request that was taken off the ring and waits. */

@@ -7,6 +7,7 @@
 #define CAPS_1 (CAPS_0 | EFA_CAP_RDMA_READ)
 #define CAPS_2 (CAPS_1 | EFA_CAP_RDMA_WRITE)
 #define CAPS_3 (CAPS_2 | EFA_CAP_UNSOLICITED_WRITE_RECV)
+#define CAPS_4 (CAPS_3 | EFA_CAP_CQ_WITH_EXT_MEM | EFA_CAP_SQ_64_BIT_REQ_ID)
 
 #define LIMITS                                                                                               \
     .mtu = 8928, .max_qp = SHORT_QPNS, .max_cq = 512, .max_mr = MAX_MRS - 64, .max_pd = 256,                 \
@@ -18,7 +19,7 @@ static const struct efa_make makes[] = {
     {.number = 1, LIMITS, .caps = CAPS_1, .max_rdma_size = 1u << 30, .inline_size_ex = EFA_INLINE_64},
     {.number = 2, LIMITS, .caps = CAPS_2, .max_rdma_size = 1u << 30, .inline_size_ex = EFA_INLINE_64},
     {.number = 3, LIMITS, .caps = CAPS_3, .max_rdma_size = 1u << 30, .inline_size_ex = EFA_INLINE_64},
-    {.number = 4, LIMITS, .caps = CAPS_3, .max_rdma_size = 1u << 30, .inline_size_ex = EFA_INLINE_128},
+    {.number = 4, LIMITS, .caps = CAPS_4, .max_rdma_size = 1u << 30, .inline_size_ex = EFA_INLINE_128},
 };
 
 static const struct efa_make *find(int number)

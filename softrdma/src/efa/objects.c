@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Making and freeing what a completion queue and a queue pair consist of: rings that the provider maps, doorbells, and
  * the device's own record. */
+#include "../dmabuf.h"
 #include "../doorbell.h"
+#include "../guard.h"
+#include "../object.h"
+#include "../process.h"
 #include "../timer.h"
 #include "../uverbs.h"
 #include "efa.h"
@@ -70,28 +74,62 @@ static int check_cq(const struct call *c, const struct efa_cq_in *in, uint32_t c
     return 0;
 }
 
+/* The program's memory for a queue of that size. */
+static int take_external(struct call *c, struct efa_cq *own, uint64_t size)
+{
+    uint64_t length = call_u64(c, ATTR_CREATE_CQ_BUFFER_LENGTH), offset = call_u64(c, ATTR_CREATE_CQ_BUFFER_OFFSET);
+    struct dmabuf buffer = {0};
+    int err;
+
+    if (!(efa_make_of(c->device)->caps & EFA_CAP_CQ_WITH_EXT_MEM))
+        return EOPNOTSUPP;
+    if (length < size || (call_has(c, ATTR_CREATE_CQ_BUFFER_VA) && call_has(c, ATTR_CREATE_CQ_BUFFER_FD)))
+        return EINVAL;
+    if (call_has(c, ATTR_CREATE_CQ_BUFFER_FD)) {
+        err = dmabuf_map((int)call_u32(c, ATTR_CREATE_CQ_BUFFER_FD), offset, length, &buffer);
+    } else {
+        buffer.start = call_u64(c, ATTR_CREATE_CQ_BUFFER_VA);
+        err = guard_populate(buffer.start, length, true);
+    }
+    if (err)
+        return err;
+    own->external = 1;
+    own->proc = process.proc;
+    own->start = buffer.start;
+    own->mapping = buffer.mapping;
+    own->mapped = buffer.mapped;
+    return 0;
+}
+
 int efa_create_cq(struct call *c, struct cq *cq, uint32_t *cqe)
 {
     struct efa_cq_out out = {0};
     struct efa_cq_in in;
     struct efa_cq *own;
+    uint64_t size;
     int err = driver_in(c, &in, sizeof(in), sizeof(in));
 
     if (!err)
         err = check_cq(c, &in, *cqe);
     if (err)
         return err;
-    if (!take(c->r, &cq->queue, (uint64_t)*cqe * in.entry_size * EFA_SUB_CQS) ||
-        !take(c->r, &cq->own, sizeof(struct efa_cq))) {
-        efa_destroy_cq(c->r, cq);
+    size = (uint64_t)*cqe * in.entry_size * EFA_SUB_CQS;
+    if (!take(c->r, &cq->own, sizeof(struct efa_cq)))
         return ENOMEM;
-    }
     own = efa_cq_of(c->r, cq);
+    if (cq_has_memory(c))
+        err = take_external(c, own, size);
+    else if (!take(c->r, &cq->queue, size))
+        err = ENOMEM;
+    if (err) {
+        efa_destroy_cq(c->r, cq);
+        return err;
+    }
     own->entries = *cqe;
     own->entry_size = in.entry_size;
     own->with_sgid = !!(in.flags & EFA_CQ_WITH_SGID);
     out.q_key = cq->queue.offset;
-    out.q_size = cq->queue.size;
+    out.q_size = own->external ? 0 : cq->queue.size;
     out.cq_idx = (uint16_t)(cq - c->r->cq);
     if (cq->channel != NONE) { /* only then does the device look at a doorbell */
         out.comp_mask = EFA_CQ_OUT_DB_OFF;
@@ -106,6 +144,12 @@ int efa_create_cq(struct call *c, struct cq *cq, uint32_t *cqe)
 
 void efa_destroy_cq(struct region *r, struct cq *cq)
 {
+    if (cq->own.offset) {
+        const struct efa_cq *own = efa_cq_of(r, cq);
+
+        if (own->external && own->proc == process.proc)
+            dmabuf_unmap(own->mapping, own->mapped);
+    }
     give(r, &cq->queue);
     give(r, &cq->own);
 }
