@@ -38,8 +38,8 @@ def _os_release() -> dict[str, str]:
 def packages(suite: str, names: list[str], depends: bool = False, folder_name: str | None = None) -> Path:
     """A folder that holds the files of these packages of that suite; downloaded once, then kept.
 
-    It has the suite's name unless it is given another, for a second set. With `depends` it holds all that they depend on too, from the C library up: a root to change into, in which no
-    package's scripts ran.
+    It has the suite's name unless it is given another, for a second set. With `depends` it holds all that they depend
+    on too, from the C library up: a root to change into, in which no package's scripts ran.
     """
     folder = CACHE / (folder_name or suite)
     wanted = " ".join(names)
