@@ -197,18 +197,18 @@ static void explain_move(struct cause *self, uint32_t qp_type, uint32_t from, co
     if (!qp_rules_known(qp_type))
         return;
     if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from)
-        cause_add(self, "cur_qp_state says %s", core_qp_state_name(attr->cur_qp_state));
+        cause_add(self, "cur_qp_state says %s", qp_state_name(attr->cur_qp_state));
     if (!qp_move_find(qp_type, from, to, &move)) {
         qp_ways_text(qp_type, from, text, sizeof text);
-        cause_add(self, "from %s it can go to %s", core_qp_state_name(from), text);
+        cause_add(self, "from %s it can go to %s", qp_state_name(from), text);
         return;
     }
     if (move.need & ~asked) {
-        core_qp_mask_text(move.need & ~asked, text, sizeof text);
+        qp_mask_text(move.need & ~asked, text, sizeof text);
         cause_add(self, "attr_mask lacks %s", text);
     }
     if (asked & ~(move.need | move.may)) {
-        core_qp_mask_text(asked & ~(move.need | move.may), text, sizeof text);
+        qp_mask_text(asked & ~(move.need | move.may), text, sizeof text);
         cause_add(self, "%s cannot be set in this step", text);
     }
 }

@@ -257,13 +257,13 @@ static int raise_not_modified(struct core_qp *self, int err, uint32_t from, cons
     const char *join = cause->used ? ": " : "";
     char with[320];
 
-    core_qp_mask_text(mask, with, sizeof with);
+    qp_mask_text(mask, with, sizeof with);
     if (mask & IBV_QP_STATE)
         core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x, from %s to %s with %s%s%s", self->qp_num,
-                          core_qp_state_name(from), core_qp_state_name(attr->qp_state), with, join, cause->text);
+                          qp_state_name(from), qp_state_name(attr->qp_state), with, join, cause->text);
     else
         core_raise_format(self->base.state, err, "ibv_modify_qp", "QP 0x%x in %s, with %s%s%s", self->qp_num,
-                          core_qp_state_name(from), with, join, cause->text);
+                          qp_state_name(from), with, join, cause->text);
     return -1;
 }
 
@@ -474,9 +474,9 @@ static void explain(struct core_object *self, const struct refusal *refusal, uin
     state = cause_qp_state(qp, qp->state);
     if (state < refusal->first_state)
         snprintf(text, size, ": QP 0x%x is in state %s, and its %s queue needs %s", ((struct core_qp *)self)->qp_num,
-                 core_qp_state_name(state), refusal->queue, core_qp_state_name(refusal->first_state));
+                 qp_state_name(state), refusal->queue, qp_state_name(refusal->first_state));
     else
-        snprintf(text, size, "; QP 0x%x is in state %s", ((struct core_qp *)self)->qp_num, core_qp_state_name(state));
+        snprintf(text, size, "; QP 0x%x is in state %s", ((struct core_qp *)self)->qp_num, qp_state_name(state));
 }
 
 void core_qp_explain_send(struct core_object *self, int err, char *text, size_t size)

@@ -97,19 +97,19 @@ void qp_ways_text(uint32_t qp_type, uint32_t from, char *text, size_t size)
     *text = '\0';
     for (uint32_t to = IBV_QPS_INIT; to < IBV_QPS_ERR && used < size; to++)
         if (qp_move_find(qp_type, from, to, &move))
-            used += (size_t)snprintf(text + used, size - used, "%s, ", core_qp_state_name(to));
+            used += (size_t)snprintf(text + used, size - used, "%s, ", qp_state_name(to));
     if (used < size)
         snprintf(text + used, size - used, "ERR or RESET");
 }
 
-const char *core_qp_state_name(uint32_t qp_state)
+const char *qp_state_name(uint32_t qp_state)
 {
     static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
     return qp_state < sizeof names / sizeof *names ? names[qp_state] : "?";
 }
 
-void core_qp_mask_text(uint32_t mask, char *text, size_t size)
+void qp_mask_text(uint32_t mask, char *text, size_t size)
 {
     static const char *const names[32] = {
         "STATE",     "CUR_STATE",        "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS",       "PKEY_INDEX",     "PORT", "QKEY",

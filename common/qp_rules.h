@@ -28,9 +28,9 @@ bool qp_move_find(uint32_t qp_type, uint32_t from, uint32_t to, struct qp_move *
 void qp_ways_text(uint32_t qp_type, uint32_t from, char *text, size_t size);
 
 /* "RTR" for IBV_QPS_RTR; "?" for what is none. */
-const char *core_qp_state_name(uint32_t qp_state);
+const char *qp_state_name(uint32_t qp_state);
 
 /* "STATE|PORT" for a mask of IBV_QP_ bits; what fits is written. */
-void core_qp_mask_text(uint32_t mask, char *text, size_t size);
+void qp_mask_text(uint32_t mask, char *text, size_t size);
 
 #endif

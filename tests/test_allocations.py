@@ -38,14 +38,15 @@ def starved(act: Callable[..., Any], allocations: int, *arguments: Any) -> tuple
     return result, enough
 
 
+@pytest.mark.parametrize("status", [0, 10])
 @pytest.mark.parametrize("asked", [1, 8, 50, 64, 65, 300])
-def test_completions_that_could_not_be_delivered_come_with_the_next_poll(rig: Rig, asked: int) -> None:
+def test_completions_that_could_not_be_delivered_come_with_the_next_poll(rig: Rig, asked: int, status: int) -> None:
     waiting = 200
     expected = [(n, n * 3) for n in range(waiting)]
     poll = rig.cq.poll
     for allocations in [*range(20), *range(20, 330, 7)]:
         for n in range(waiting):
-            rig.stub.push_wc(rig.cq, wr_id=n, wc_flags=2, imm=n * 3)
+            rig.stub.push_wc(rig.cq, wr_id=n, status=status, wc_flags=2, imm=n * 3)
         got = list(starved(poll, allocations, asked)[0] or [])
         assert len(got) <= asked
         got += rig.drain()
@@ -145,6 +146,8 @@ def build(ib: Any) -> None:
     ctx = open_device(ib)
     ctx.query_device()
     port, gid = ctx.query_port(1), ctx.query_gid(1, 0)
+    repr(ctx.query_gid_table(1))
+    repr(ib.WC(status=5, first_error=ib.WC(status=10)))
     pd = ctx.alloc_pd()
     mr = ib.reg_tensor(pd, bytearray(64), 1)
     cq = ctx.create_cq(8, ctx.create_comp_channel())

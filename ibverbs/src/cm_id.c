@@ -391,7 +391,7 @@ static PyObject *cm_id_qp_attr(PyObject *op, PyObject *args)
     core_exit(&self->base);
     if (failed)
         return core_raise_format(self->base.state, err, "rdma_init_qp_attr", "for %s",
-                                 core_qp_state_name((uint32_t)qp_state));
+                                 qp_state_name((uint32_t)qp_state));
     return Py_BuildValue("iN", mask, core_qp_attr_dict(self->base.state, &attr, NULL));
 }
 

@@ -54,15 +54,15 @@ static void check_words(void)
     CHECK(strcmp(text, "RTS, SQD, ERR or RESET") == 0);
     qp_ways_text(IBV_QPT_RC, IBV_QPS_ERR, text, sizeof text);
     CHECK(strcmp(text, "ERR or RESET") == 0);
-    core_qp_mask_text(IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_RATE_LIMIT, text, sizeof text);
+    qp_mask_text(IBV_QP_STATE | IBV_QP_DEST_QPN | IBV_QP_RATE_LIMIT, text, sizeof text);
     CHECK(strcmp(text, "STATE|DEST_QPN|RATE_LIMIT") == 0);
-    core_qp_mask_text(UINT32_MAX, text, sizeof text);
+    qp_mask_text(UINT32_MAX, text, sizeof text);
     check_says(text, "MAX_DEST_RD_ATOMIC|PATH_MIG_STATE|CAP|DEST_QPN|RATE_LIMIT");
-    core_qp_mask_text(UINT32_MAX, small, sizeof small);
+    qp_mask_text(UINT32_MAX, small, sizeof small);
     CHECK(strlen(small) == sizeof small - 1);
     qp_ways_text(IBV_QPT_RC, IBV_QPS_RTS, small, sizeof small);
     CHECK(strlen(small) == sizeof small - 1);
-    CHECK(strcmp(core_qp_state_name(IBV_QPS_SQE), "SQE") == 0 && strcmp(core_qp_state_name(99), "?") == 0);
+    CHECK(strcmp(qp_state_name(IBV_QPS_SQE), "SQE") == 0 && strcmp(qp_state_name(99), "?") == 0);
 }
 
 int main(void)
