@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import gc
+import importlib
 import json
 import os
 import subprocess
@@ -45,6 +48,9 @@ def test_objects_of_the_parent_raise_in_the_child(rig: Rig) -> None:
     ib = rig.ib
     qp = rig.qp()
     channel = rig.keep(rig.ctx.create_comp_channel())
+    announced = rig.keep(rig.ctx.create_cq(4, channel))
+    extension = importlib.import_module(f"{ib.__name__}._extension").extension
+    waiter = extension.Waiter(announced)
     srq, ah = None if rig.efa else rig.keep(rig.pd.create_srq()), rig.ah()
     w, r = rig.wr(), ib.RecvWR(1)
     calls: dict[str, Callable[[], Any]] = {
@@ -60,6 +66,12 @@ def test_objects_of_the_parent_raise_in_the_child(rig: Rig) -> None:
         "alloc_pd": lambda: rig.ctx.alloc_pd(),
         "query_port": lambda: rig.ctx.query_port(1),
         "get_cq_event": lambda: channel.get_cq_event(timeout=0),
+        "wait": lambda: announced.wait(1),
+        "wait_async": lambda: asyncio.run(announced.wait_async(1)),
+        "next_cq_event": lambda: asyncio.run(channel.next_cq_event()),
+        "next_async_event": lambda: asyncio.run(rig.ctx.next_async_event()),
+        "Waiter": lambda: extension.Waiter(announced),
+        "arm": lambda: waiter.arm(),
         "get_async_event": lambda: rig.ctx.get_async_event(timeout=0),
         "create_ah": lambda: rig.make_ah(),
         "sge": lambda: rig.mr.sge(),
@@ -111,7 +123,9 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
     def make() -> dict[str, Any]:
         ctx = open_device(ib)
         pd, cq = ctx.alloc_pd(), ctx.create_cq(4, ctx.create_comp_channel())
+        cq.wait(1, 0.001)
         return {
+            "waiter": importlib.import_module(f"{ib.__name__}._extension").extension.Waiter(cq),
             "qp": pd.create_qp(ib.QPInitAttr(cq, cq, **({} if rig.efa else {"srq": pd.create_srq()}))),
             "mr": pd.reg_mr(0x1000, 8, 1),
             "ah": some_ah(ib, pd),
@@ -146,8 +160,12 @@ def test_dropping_and_closing_in_the_child_frees_nothing(rig: Rig) -> None:
 def test_a_daemon_that_closed_all_descriptors_loses_no_new_one_to_what_it_inherited(rig: Rig) -> None:
     """Closing everything and opening anew gives the numbers of the parent's descriptors to other files."""
     ctx = rig.open()
-    handles = [ctx.create_comp_channel(), ctx]
-    del ctx
+    channel = ctx.create_comp_channel()
+    cq = ctx.create_cq(4, channel)
+    cq.wait(1, 0.001)
+    extension = importlib.import_module(f"{rig.ib.__name__}._extension").extension
+    handles = [*(extension.Waiter(source) for source in (cq, channel, ctx)), cq, channel, ctx]
+    del ctx, channel, cq
 
     def body() -> list[int]:
         spared = os.dup2(writer, 250)
@@ -275,3 +293,26 @@ if __name__ == "__main__":
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_fork_init_is_the_librarys_and_fork_status_says_so(ib: Any, stub: Any) -> None:
+    code = """
+assert ib.fork_status() == ib.ForkStatus.DISABLED
+assert ib.fork_init() is None
+assert ib.fork_status() == ib.ForkStatus.ENABLED
+ib.fork_init()
+"""
+    code = PROGRAM.format(package=ib.__name__) + code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_fork_init_after_a_registration_says_that_it_comes_too_late(ib: Any, stub: Any) -> None:
+    stub.fail("fork_init", errno.EINVAL)
+    with pytest.raises(error_of(ib), match="ibv_fork_init.*too late") as caught:
+        ib.fork_init()
+    assert caught.value.errno == errno.EINVAL
+    stub.fail("fork_init", errno.ENOSYS)
+    with pytest.raises(error_of(ib), match="ibv_fork_init") as caught:
+        ib.fork_init()
+    assert caught.value.errno == errno.ENOSYS

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
+import subprocess
+import sys
 import traceback
 from typing import Any, Callable
 
@@ -13,6 +16,7 @@ from efa_endpoints import new_endpoint
 from endpoints import Endpoint, Make, connect
 from packages import error_of
 from place import seconds
+from test_channels import Waiter
 
 pytestmark = pytest.mark.needs("writes")
 
@@ -110,3 +114,75 @@ def test_a_waiter_in_the_parent_is_not_disturbed(ib: Any, make: Make) -> None:
     in_child(lambda: None)
     a.do(a.send_wr())
     assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
+
+
+def test_fork_init_before_all_else_makes_registered_memory_safe(ib: Any, node: Any) -> None:
+    """Whatever the kernel: protected by the library, or by the kernel itself."""
+    code = f"""
+import {ib.__name__} as ib
+ib.fork_init()
+assert ib.fork_status() in (ib.ForkStatus.ENABLED, ib.ForkStatus.UNNEEDED), ib.fork_status()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds(60))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+WORKER = """
+import multiprocessing, sys, time
+sys.path.insert(0, {tests!r})
+import {package} as ib
+from efa_endpoints import new_endpoint
+from endpoints import connect
+from place import Place
+
+def work(n):
+    node = Place({package!r}).nodes[0]
+    with new_endpoint(ib, node, with_channel=True) as a, new_endpoint(ib, node, with_channel=True) as b:
+        connect(a, b)
+        b.post_recv()
+        a.qp.post_send(a.send_wr(16))
+        for cq in (a.send_cq, b.recv_cq):
+            for wc in cq.wait(1, 20):
+                wc.raise_for_status()
+    return n
+
+if __name__ == "__main__":
+    assert work(0) == 0
+    node = Place({package!r}).nodes[0]
+    kept = new_endpoint(ib, node)
+    with multiprocessing.get_context({method!r}).Pool(2) as pool:
+        assert pool.map(work, range(4)) == list(range(4))
+    assert work(1) == 1
+    kept.close()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_moves_data_with_every_start_method(ib: Any, node: Any, method: str, tmp_path: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WORKER.format(tests=os.path.dirname(__file__), package=ib.__name__, method=method))
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=seconds(60), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_child_that_is_forked_amid_waits_ends_them_for_itself_alone(ib: Any, pair: tuple[Endpoint, Endpoint]) -> None:
+    """Threads of the parent sleep and spin in waits; the child has none of them, and its own objects work."""
+    a, b = pair
+    with a.ctx.create_comp_channel() as channel, a.ctx.create_cq(4, channel) as idle:
+        threads = [Waiter(functools.partial(idle.wait, 1, None, spin)) for spin in (None, 30)]
+
+        def child() -> None:
+            with pytest.raises(error_of(ib), match="fork"):
+                idle.wait(1, 1)
+            with a.node.open() as ctx, ctx.create_comp_channel() as own, ctx.create_cq(4, own) as cq:
+                assert cq.wait(1, 0.01) == []
+
+        in_child(child)
+        moves(a, b, b"parent")
+        assert all(thread.is_alive() for thread in threads)
+        idle.close()
+        for thread in threads:
+            with pytest.raises(error_of(ib)):
+                thread.finish()

@@ -79,6 +79,22 @@ assert getattr(a, "port_cap_flags2", 0) == 0
     )
 
 
+def test_fork_status_needs_a_newer_library_and_fork_init_does_not(old: str) -> None:
+    passes(
+        """
+import ibverbs as ib
+ib.fork_init()
+try:
+    ib.fork_status()
+except ib.UnsupportedError as error:
+    assert "35" in str(error) and error.operation == "ibv_is_fork_initialized", error
+else:
+    raise SystemExit("nothing was raised")
+""",
+        old,
+    )
+
+
 def test_optional_access_is_dropped_where_the_library_does_not_know_it(old: str) -> None:
     passes(
         PRELUDE
