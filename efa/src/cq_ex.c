@@ -21,12 +21,16 @@ static inline struct ibv_cq_ex *handle_of(const struct core_cq *self)
     return self->base.handle;
 }
 
-/* What a receive tells; of a send these fields are others' bytes. */
-static void read_receive(const struct efa_cq_ex *self, struct ibv_cq_ex *cq, struct ibv_wc *wc,
-                         struct efa_wc_extra *extra)
+/* What only a receive tells; of a send these fields are others' bytes, or nothing. */
+static void read_receive(struct efa_cq_ex *self, struct ibv_cq_ex *cq, uint32_t at)
 {
+    struct ibv_wc *wc = &self->core.ready[at];
+    struct efa_wc_extra *extra = &self->extra[at];
     union ibv_gid gid;
 
+    wc->wc_flags = cq->read_wc_flags(cq);
+    if (self->wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
+        wc->byte_len = cq->read_byte_len(cq);
     if (self->wc_flags & IBV_WC_EX_WITH_IMM && wc->wc_flags & IBV_WC_WITH_IMM)
         wc->imm_data = cq->read_imm_data(cq);
     if (self->wc_flags & IBV_WC_EX_WITH_SRC_QP)
@@ -44,21 +48,21 @@ static void read_receive(const struct efa_cq_ex *self, struct ibv_cq_ex *cq, str
 }
 
 /* The completion that the iterator stands on. Only what creation bought may be read: the rest are NULL. */
-static inline void read_current(const struct efa_cq_ex *self, struct ibv_cq_ex *cq, struct ibv_wc *wc,
-                                struct efa_wc_extra *extra)
+static inline void read_current(struct efa_cq_ex *self, struct ibv_cq_ex *cq, uint32_t at)
 {
+    struct ibv_wc *wc = &self->core.ready[at];
+
     wc->wr_id = cq->wr_id;
     wc->status = cq->status;
     wc->opcode = cq->read_opcode(cq);
-    wc->vendor_err = cq->read_vendor_err(cq);
-    wc->wc_flags = cq->read_wc_flags(cq);
-    if (self->wc_flags & IBV_WC_EX_WITH_BYTE_LEN)
-        wc->byte_len = cq->read_byte_len(cq);
+    if (wc->status != IBV_WC_SUCCESS)
+        wc->vendor_err = cq->read_vendor_err(cq);
     if (self->wc_flags & IBV_WC_EX_WITH_QP_NUM)
         wc->qp_num = cq->read_qp_num(cq);
-    memset(extra, 0, sizeof *extra);
+    if (self->tells_more)
+        memset(&self->extra[at], 0, sizeof self->extra[at]);
     if (wc->opcode & IBV_WC_RECV)
-        read_receive(self, cq, wc, extra);
+        read_receive(self, cq, at);
 }
 
 /* Reads on while the iterator is open, which holds the queue's lock: into `ready` from `at` on, up to `end`. */
@@ -68,7 +72,7 @@ static uint32_t read_all(struct efa_cq_ex *self, uint32_t at, uint32_t end, bool
     int err = 0;
 
     while (!err) {
-        read_current(self, cq, &self->core.ready[at], &self->extra[at]);
+        read_current(self, cq, at);
         if (++at == end || one_by_one)
             break;
         do
@@ -114,7 +118,12 @@ static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_fo
 
 static void add(struct core_cq *self, uint32_t at, PyObject *wc)
 {
-    ((struct efa_wc *)wc)->extra = ((struct efa_cq_ex *)self)->extra[at];
+    const struct efa_cq_ex *cq = (struct efa_cq_ex *)self;
+
+    if (cq->tells_more)
+        ((struct efa_wc *)wc)->extra = cq->extra[at];
+    else
+        memset(&((struct efa_wc *)wc)->extra, 0, sizeof(struct efa_wc_extra));
 }
 
 static const struct core_cq_source source = {"ibv_start_poll", reap, add, true};
@@ -232,6 +241,7 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
     self->wc_flags = attr.wc_flags;
     self->sgid = efa.wc_flags & DV_WC_WITH_SGID;
     self->unsolicited = efa.wc_flags & DV_WC_WITH_IS_UNSOLICITED;
+    self->tells_more = efa.wc_flags != 0;
     self->unreadable = efa.flags && !efa.ext_mem_dmabuf.buffer;
 
     Py_BEGIN_ALLOW_THREADS

@@ -13,6 +13,7 @@ struct efa_cq_ex {
     uint64_t wc_flags; /* IBV_WC_EX_WITH_ bits: what may be read */
     bool sgid;
     bool unsolicited;
+    bool tells_more; /* either of them: `extra` is in use */
     bool unreadable; /* its ring lies where this process does not see it */
     struct efa_wc_extra extra[CORE_CQ_ROOM]; /* beside `ready` */
 };

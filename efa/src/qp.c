@@ -17,8 +17,6 @@
 #include "recv_wr.h"
 #include "verbs.h"
 
-#define PSN_MOST 0xffffff
-
 struct efa_qp {
     struct core_qp core;
     struct ibv_qp_ex *ex; /* the library's, behind the queue pair, for builders */
@@ -568,7 +566,7 @@ static PyObject *qp_to_rts(PyObject *op, PyObject *const *args, Py_ssize_t nargs
     int rnr_retry;
 
     if (core_parse(state, &to_rts_params, args, nargs, kwnames, values) < 0 ||
-        (values[0] && core_integer(state, values[0], "psn", 0, PSN_MOST, &psn) < 0) ||
+        (values[0] && core_integer(state, values[0], "psn", 0, WR_PSN_MOST, &psn) < 0) ||
         read_rnr_retry(self, values[1], "to_rts", &rnr_retry) < 0 ||
         to_rts(self, (uint32_t)psn, rnr_retry, "to_rts") < 0)
         return NULL;
@@ -590,7 +588,7 @@ static PyObject *qp_prepare(PyObject *op, PyObject *const *args, Py_ssize_t narg
 
     if (core_parse(state, &prepare_params, args, nargs, kwnames, values) < 0 ||
         core_u32(state, values[0], "qkey", &qkey) < 0 || (values[1] && core_u8(state, values[1], "port", &port) < 0) ||
-        (values[2] && core_integer(state, values[2], "psn", 0, PSN_MOST, &psn) < 0) ||
+        (values[2] && core_integer(state, values[2], "psn", 0, WR_PSN_MOST, &psn) < 0) ||
         read_rnr_retry(self, values[3], "prepare", &rnr_retry) < 0)
         return NULL;
     if (to_init(self, qkey, port, 0, "prepare") < 0 || to_rtr(self, "prepare") < 0 ||

@@ -16,47 +16,67 @@ static const struct core_params new_params = {
      CORE_NAME_processing_hints}};
 
 /* Where the parameters that this file looks at stand among those. */
-enum { OPCODE = 2, AH = 7, REMOTE_QPN, REMOTE_QKEY, DEST, HINTS, CORE_PARAMS = DEST };
+enum { OPCODE = 2, DEST = 10, HINTS = 11, CORE_PARAMS = DEST };
 
-/* The three values that a destination gives, new references; -1 with an exception where one is missing. */
-static int read_destination(struct core_state *state, PyObject *dest, PyObject **ret_values)
+/* One of the three attributes of a destination, a new reference. */
+static PyObject *read_one(struct core_state *state, PyObject *dest, enum core_name name)
 {
-    static const enum core_name names[] = {CORE_NAME_ah, CORE_NAME_qp_num, CORE_NAME_qkey};
-
-    for (int i = 0; i < 3; i++) {
-        ret_values[i] = core_get_attr(state, dest, names[i], "dest", "a Peer or an object with ah, qp_num and qkey");
-        if (!ret_values[i])
-            return -1;
-    }
-    if (ret_values[0] != Py_None)
-        return 0;
-    PyErr_Format(PyExc_ValueError, "dest has no ah: %R is closed", dest);
-    return -1;
+    return core_get_attr(state, dest, name, "dest", "a Peer or an object with ah, qp_num and qkey");
 }
 
-static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **given)
+static int read_number(struct core_state *state, PyObject *dest, enum core_name name, const char *text, uint64_t most,
+                       uint32_t *ret)
 {
-    PyObject *values[CORE_PARAMS], *destination[3] = {NULL}, *dest = given[DEST], *self = NULL;
+    PyObject *value = read_one(state, dest, name);
+    uint64_t number;
+    int failed = value ? core_integer(state, value, text, 0, most, &number) : -1;
 
-    memcpy(values, given, sizeof values);
-    if (dest && dest != Py_None) {
-        if ((given[AH] && given[AH] != Py_None) || given[REMOTE_QPN] || given[REMOTE_QKEY]) {
-            PyErr_SetString(PyExc_ValueError, "the destination was given twice: as dest, and as ah, remote_qpn, remote_qkey");
-            return NULL;
-        }
-        if (read_destination(state, dest, destination) < 0)
-            goto done;
-        memcpy(&values[AH], destination, sizeof destination);
+    Py_XDECREF(value);
+    if (!failed)
+        *ret = (uint32_t)number;
+    return failed;
+}
+
+/* Copies a destination into a request that has none yet. Returns 0 or -1 with an exception. */
+static int take_destination(struct core_state *state, struct core_send_wr *self, PyObject *dest)
+{
+    struct wr_send *fields = &self->fields;
+    PyObject *ah;
+
+    if (self->ah || fields->remote_qpn || fields->remote_qkey) {
+        PyErr_SetString(PyExc_ValueError,
+                        "the destination was given twice: as dest, and as ah, remote_qpn, remote_qkey");
+        return -1;
     }
+    ah = read_one(state, dest, CORE_NAME_ah);
+    if (!ah)
+        return -1;
+    if (!core_is(state, ah, CORE_TYPE_AH)) {
+        if (ah == Py_None)
+            PyErr_Format(PyExc_ValueError, "dest has no ah: %R is closed", dest);
+        else
+            core_raise_type("dest.ah", "an AH", ah);
+        Py_DECREF(ah);
+        return -1;
+    }
+    self->ah = ah;
+    return read_number(state, dest, CORE_NAME_qp_num, "dest.qp_num", WR_QPN_MOST, &fields->remote_qpn) < 0
+               ? -1
+               : read_number(state, dest, CORE_NAME_qkey, "dest.qkey", UINT32_MAX, &fields->remote_qkey);
+}
 
-    self = core_send_wr_new(state, type, new_params.names, values, CORE_PARAMS);
-    if (self && !given[OPCODE])
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
+{
+    PyObject *self = core_send_wr_new(state, type, new_params.names, values, CORE_PARAMS);
+
+    if (!self)
+        return NULL;
+    if (!values[OPCODE])
         ((struct core_send_wr *)self)->fields.opcode = IBV_WR_SEND;
-    if (self && given[HINTS] && core_field_store(state, self, &hints_field, given[HINTS]) < 0)
+    if ((values[DEST] && values[DEST] != Py_None &&
+         take_destination(state, (struct core_send_wr *)self, values[DEST]) < 0) ||
+        (values[HINTS] && core_field_store(state, self, &hints_field, values[HINTS]) < 0))
         Py_CLEAR(self);
-done:
-    for (int i = 0; i < 3; i++)
-        Py_XDECREF(destination[i]);
     return self;
 }
 
