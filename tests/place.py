@@ -7,10 +7,13 @@ Nothing here decides what is right; it only finds out what is there, so that a t
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import functools
 import importlib
 import os
 import shutil
+import socket
+import struct
 import subprocess
 from typing import Any, Callable
 
@@ -28,6 +31,7 @@ NEEDS = {
     "efa": "an EFA device",
     "rdma_read": "an EFA device and a libefa with RDMA reads",
     "rdma_write": "an EFA device and a libefa with RDMA writes",
+    "cm": "a device that RDMA-CM connects, and librdmacm",
     "srq": "a device with shared receive queues",
     "atomics": "a device with atomic operations",
     "roce": "a device on Ethernet with an IPv4 GID",
@@ -40,6 +44,8 @@ NEEDS = {
     "soft_devices": "a VM of our own whose kernel makes rxe devices, and the programs ip and rdma",
     "memlock": "a kernel that counts locked memory, and the right to become another user",
 }
+
+_SIOCGIFADDR = 0x8915
 
 Check = Callable[["Place"], bool]
 
@@ -123,6 +129,19 @@ class Node:
                 if raw[:12] == bytes(10) + b"\xff\xff" and kind in ("", "RoCE v2"):
                     return index, raw
         return 0, bytes(ctx.query_gid(self.port, 0))
+
+
+def ipv4_of(node: Node) -> str:
+    """The address that RDMA-CM knows a device by: of its GID, or of its interface where GIDs are no addresses."""
+    if node.gid[:12] == bytes(10) + b"\xff\xff":
+        return socket.inet_ntoa(node.gid[12:])
+    mac = ":".join(f"{byte:02x}" for byte in node.gid[:6])  # with which a GID of iWARP begins
+    for interface in os.listdir("/sys/class/net"):
+        if _read(f"/sys/class/net/{interface}/address") == mac:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                request = struct.pack("256s", interface.encode())
+                return socket.inet_ntoa(fcntl.ioctl(s, _SIOCGIFADDR, request)[20:24])
+    raise LookupError(f"no interface of {node} has an address")
 
 
 class Place:
@@ -213,6 +232,16 @@ class Place:
         ours = in_user_mode_linux() or os.environ.get("RDMA_TEST_BREAK_LINKS") == "1"
         return ours and os.geteuid() == 0 and shutil.which("ip") is not None and bool(self.nodes[0].netdev)
 
+    def has_connection_manager(self) -> bool:
+        """RDMA-CM listens on the address of the first device."""
+        if packages.is_efa(self.module) or not self._has("roce"):
+            return False
+        try:
+            self.module.CMListener(ipv4_of(self.nodes[0])).close()
+        except (OSError, ImportError):
+            return False
+        return True
+
     def has_path_between_two(self) -> bool:
         """Two addresses of one machine reach each other only if its routing was arranged so; ask by an RTR.
 
@@ -245,6 +274,7 @@ _CHECKS: dict[str, Check] = {
     "efa": lambda place: packages.is_efa(place.module),
     "rdma_read": lambda place: bool(place.efa_caps() & 1),
     "rdma_write": lambda place: bool(place.efa_caps() & 8),
+    "cm": Place.has_connection_manager,
     "srq": Place.can_create_srq,
     "atomics": Place.can_register_for_atomics,
     "roce": lambda place: place.nodes[0].is_ethernet and place.nodes[0].gid[:12] == bytes(10) + b"\xff\xff",
