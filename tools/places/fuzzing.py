@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The C units and the packages' Python face under a coverage-guided fuzzer, for some seconds; tests/fuzz/run does it for
-as long as wanted."""
+"""The C units and the packages' Python face under a coverage-guided fuzzer, for some seconds; tests/fuzz/run does it
+for as long as wanted."""
 from __future__ import annotations
 
 import os

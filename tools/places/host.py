@@ -10,6 +10,9 @@ from pathlib import Path
 import pythons
 from place import ROOT, STUB, Outcome, Runs, build_path, pytest, report_for, run
 
+#: What softrdma is there to provide; see tests/place.py.
+SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce rdma_read"
+
 
 def run_without_device(runs: Runs) -> None:
     with runs.outcome("no device") as outcome:
@@ -22,10 +25,14 @@ def run_without_device(runs: Runs) -> None:
 def run_on_softrdma(runs: Runs) -> None:
     with runs.outcome("softrdma") as outcome:
         report = report_for(outcome.name)
-        env = {"PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": "device two_devices rc uc ud srq atomics roce"}
-        python = ROOT / ".venv/bin/python"
-        host = [python, "-m", "softrdma", "run", "--fabric", f"tests-{os.getpid()}", "--"]
-        outcome.add_report(report, run([*host, *pytest(python, report)], env))
+        env = {"PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": SOFTRDMA_HAS}
+        outcome.add_report(report, run([*under_softrdma("tests"), *pytest(ROOT / ".venv/bin/python", report)], env))
+
+
+def under_softrdma(fabric: str) -> list[object]:
+    """What stands before a command that is to run on softrdma's devices, of both kinds, apart from other runs."""
+    host = [ROOT / ".venv/bin/python", "-m", "softrdma", "run", "--devices", "rxe:2,efa:2"]
+    return [*host, "--fabric", f"{fabric}-{os.getpid()}", "--"]
 
 
 def run_on_stub(runs: Runs) -> None:

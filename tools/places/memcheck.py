@@ -7,17 +7,17 @@ under test stands, and every bad access but the known one; see `is_ours`.
 """
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from host import SOFTRDMA_HAS, under_softrdma
 from place import ROOT, STUB, SUITE, Outcome, Runs, build_path, pytest, report_for, run
 
 #: As a frame is written: with the path of its source, or of its library where no source is known.
-OURS = re.compile(rf"\({re.escape(str(ROOT))}/(?!\.venv/)|/libibverbs\.so|-rdmav\d+\.so")
+OURS = re.compile(rf"\({re.escape(str(ROOT))}/(?!\.venv/)|/lib(ibverbs|efa)\.so|-rdmav\d+\.so")
 #: memcheck knows how memcmp reads beyond the end, but not how the wide one does, nor the loader with a library's rpath.
 READS_AHEAD = ("wmemcmp", "is_dst (elf/")
 #: What a run of minutes has time for; by name ("memcheck-all") the whole suite runs.
@@ -46,8 +46,7 @@ def _run(runs: Runs, name: str, on_stub: Sequence[str], on_softrdma: Sequence[st
             _check(outcome, [], python, on_stub, env)
     with runs.outcome(f"{name}, softrdma") as outcome:
         if _has_valgrind(outcome):
-            host = [python, "-m", "softrdma", "run", "--fabric", f"memcheck-{os.getpid()}", "--"]
-            _check(outcome, host, python, on_softrdma, {"RDMA_TEST_REQUIRE": "device rc ud srq"})
+            _check(outcome, under_softrdma("memcheck"), python, on_softrdma, {"RDMA_TEST_REQUIRE": SOFTRDMA_HAS})
 
 
 def _has_valgrind(outcome: Outcome) -> bool:

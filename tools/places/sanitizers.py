@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import host
 import kernel_vm
 from place import ROOT, SUITE, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
@@ -60,9 +61,8 @@ def run_sanitized(runs: Runs) -> None:
     with runs.outcome("sanitizers, softrdma") as outcome:
         env = _environment()
         report = report_for(outcome.name)
-        env.update(RDMA_TEST_REQUIRE="device two_devices rc uc ud srq atomics roce")
-        host = [python, "-m", "softrdma", "run", "--fabric", f"sanitized-{os.getpid()}", "--"]
-        outcome.add_report(report, run([*host, *pytest(python, report, *TESTS)], env))
+        env.update(RDMA_TEST_REQUIRE=host.SOFTRDMA_HAS)
+        outcome.add_report(report, run([*host.under_softrdma("sanitized"), *pytest(python, report, *TESTS)], env))
 
 
 def run_sanitized_in_vm(runs: Runs) -> None:
