@@ -12,13 +12,11 @@ import pytest
 from endpoints import Endpoint, Make, Pair, connect, poll_for
 from stub_fixtures import Rig
 
-pytestmark = pytest.mark.only("ibverbs")
-
 SUCCESS, LOC_LEN_ERR, FLUSHED, REM_ACCESS_ERR = 0, 1, 5, 10
 
 
 class TestOnADevice:
-    pytestmark = pytest.mark.needs("rc")
+    pytestmark = (pytest.mark.needs("rc"), pytest.mark.only("ibverbs"))
 
     @pytest.fixture
     def broken(self, rc_pair: Pair) -> tuple[Endpoint, Endpoint]:
@@ -190,6 +188,7 @@ class TestValue:
             with pytest.raises(TypeError, match="first_error"):
                 ib.WC(status=FLUSHED, first_error=wrong)
 
+    @pytest.mark.only("ibverbs")
     def test_by_position_it_comes_after_the_fields(self, ib: Any, flushed: Any) -> None:
         cause = flushed.first_error
         values = [0, FLUSHED, *[0] * 11]
