@@ -328,11 +328,13 @@ static void memory_that_has_gone_is_an_error(void)
     free_couple(&c);
 }
 
-/* A thread whose signals have as little stack as some run-times give them, and who wants none of them. */
+/* A thread whose signals have as little stack as some run-times give them, and who wants none of them. Code that was built
+ * with sanitizers needs more. */
 static void *post_in_a_corner(void *arg)
 {
     struct couple *c = arg;
-    stack_t least = {.ss_size = 8192, .ss_sp = malloc(8192)};
+    size_t size = getenv("EFA_TEST_STACK") ? (size_t)atol(getenv("EFA_TEST_STACK")) : 8192;
+    stack_t least = {.ss_size = size, .ss_sp = malloc(size)};
     sigset_t all;
 
     CHECK(least.ss_sp && sigaltstack(&least, NULL) == 0);

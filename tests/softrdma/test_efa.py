@@ -148,3 +148,35 @@ def test_they_play_with_datagrams(host: Host, program: Callable[[str], str], siz
 
 def test_they_play_by_the_other_way_of_copying(host: Host, program: Callable[[str], str]) -> None:
     play(host, program("fi_pingpong"), ["-e", "rdm", "-c", "-I", "20", "-S", "65536"], SOFTRDMA_COPY="agent")
+
+
+#: The device's own tests, built here: what they say is said by softrdma's build too, but not under sanitizers.
+OWN = ("../../softrdma/tests/srd.c", "../../softrdma/tests/pair.c")
+SECONDS = os.environ.get("SOFTRDMA_FUZZ_SECONDS", "6")
+
+
+def own_program(built: Callable[..., Path], name: str) -> Path:
+    return built(name, f"../../softrdma/tests/{name}.c", *OWN, flags=("-Wl,--no-as-needed", "-lefa"))
+
+
+def quiet(finished: Finished) -> str:
+    output = finished.must()
+    assert "ERROR" not in output and "runtime error" not in output, output
+    return output
+
+
+def test_garbage_is_refused(host: Host, built: Callable[..., Path]) -> None:
+    assert "ring writes" in quiet(host.run([own_program(built, "efa_fuzz"), SECONDS], **DEVICES))
+
+
+def test_garbage_is_refused_under_sanitizers(sanitized: Host, built: Callable[..., Path]) -> None:
+    assert "ring writes" in quiet(sanitized.run([own_program(built, "efa_fuzz"), SECONDS], **DEVICES))
+
+
+def test_sanitizers_have_nothing_to_report_of_one_process(sanitized: Host, built: Callable[..., Path]) -> None:
+    quiet(sanitized.run([own_program(built, "efa")], EFA_TEST_STACK="262144", **DEVICES))
+
+
+@pytest.mark.parametrize("case", ["live", "kill", "child"])
+def test_sanitizers_have_nothing_to_report_of_two(sanitized: Host, built: Callable[..., Path], case: str) -> None:
+    quiet(sanitized.run([own_program(built, "efa_peers"), case], **DEVICES))
