@@ -284,6 +284,24 @@ static void what_was_posted_comes_back_flushed(void)
     free_couple(&c);
 }
 
+static void what_is_posted_while_drained_goes_afterwards(void)
+{
+    struct couple c = make_couple(IBV_QPT_DRIVER, 7);
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD};
+
+    srd_send(&c.a, c.to_b, c.b.self.qpn, 1, 0, 8); /* waits for a receive, and goes on doing so */
+    CHECK(ibv_modify_qp(c.a.qp, &a, IBV_QP_STATE) == 0);
+    srd_send(&c.a, c.to_b, c.b.self.qpn, 2, 0, 8);
+    srd_recv(&c.b, 11, 0, 8);
+    srd_recv(&c.b, 12, 0, 8);
+    expect_send(&c.a, 1, EFA_OK);
+    CHECK(srd_wait(&c.a, 20).status == -1);
+    a.qp_state = IBV_QPS_RTS;
+    CHECK(ibv_modify_qp(c.a.qp, &a, IBV_QP_STATE) == 0);
+    expect_send(&c.a, 2, EFA_OK);
+    free_couple(&c);
+}
+
 static void a_queue_pair_in_error_is_nobodys_target(void)
 {
     struct couple c = make_couple(IBV_QPT_DRIVER, -1);
@@ -409,6 +427,7 @@ int main(void)
     datagrams_are_lost_without_a_word();
     an_armed_queue_tells_once();
     what_was_posted_comes_back_flushed();
+    what_is_posted_while_drained_goes_afterwards();
     a_queue_pair_in_error_is_nobodys_target();
     rings_go_round_many_times();
     memory_that_has_gone_is_an_error();

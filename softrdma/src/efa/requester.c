@@ -332,12 +332,13 @@ static void run_locked(struct region *r, struct qp *qp)
         efa_flush_sends(r, qp);
         return;
     }
-    if (state != QPS_RTS)
-        return;
     /* more can wait than the ring holds only if the program rings for requests that it did not make */
-    while (has_more(own) && own->npending < own->sq_entries)
+    while (state == QPS_RTS && has_more(own) && own->npending < own->sq_entries)
         take_one(r, qp, own);
-    run_pending(r, qp, own);
+    if (state == QPS_RTS || state == QPS_SQD) /* what has begun goes on */
+        run_pending(r, qp, own);
+    else
+        timer_set(r, qp, 0);
 }
 
 void efa_run(struct region *r, struct qp *qp)
