@@ -16,7 +16,7 @@ SUCCESS, LOC_LEN_ERR, FLUSHED, REM_ACCESS_ERR = 0, 1, 5, 10
 
 
 class TestOnADevice:
-    pytestmark = (pytest.mark.needs("rc"), pytest.mark.only("ibverbs"))
+    pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]  # noqa: RUF012
 
     @pytest.fixture
     def broken(self, rc_pair: Pair) -> tuple[Endpoint, Endpoint]:
