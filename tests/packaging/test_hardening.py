@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import elf
+import packages
 import pytest
 
 pytestmark = pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf (binutils)")
@@ -23,10 +24,14 @@ def from_wheel(folder: Path) -> Path:
     if not wheel:
         pytest.skip("needs RDMA_TEST_WHEEL, the path of a built wheel")
     with zipfile.ZipFile(wheel) as archive:
-        return Path(archive.extract("ibverbs/_ibverbs.abi3.so", folder))
+        (extension,) = (name for name in archive.namelist() if name.endswith(".abi3.so"))
+        return Path(archive.extract(extension, folder))
 
 
-@pytest.fixture(scope="module", params=["ibverbs/_ibverbs.abi3.so", "softrdma/libsoftrdma.so", "wheel"])
+EXTENSIONS = [f"{package}/_{package}.abi3.so" for package in packages.ALL]
+
+
+@pytest.fixture(scope="module", params=[*EXTENSIONS, "softrdma/libsoftrdma.so", "wheel"])
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if request.param == "wheel":
         return from_wheel(tmp_path_factory.mktemp("wheel"))

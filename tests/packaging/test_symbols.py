@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The built module asks the loader for nothing but Python's stable interface and the C library.
+"""The built modules ask the loader for nothing but Python's stable interface and the C library.
 
 Some functions of verbs.h are inlines that call exported ones: one used by accident is an undefined symbol, and the
 module no longer imports where libibverbs is absent.
@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import elf
+import packages
 import pytest
 
 pytestmark = pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf (binutils)")
@@ -27,9 +28,16 @@ FOREIGN = re.compile(r"_?ibv_|rdma_|efadv_|cu[A-Z]")
 EARLIER_THAN_LISTED = {"PyType_FromModuleAndSpec", "PyType_GetModule", "PyType_GetModuleState"}
 
 
+@pytest.fixture(scope="module", params=packages.ALL)
+def package(request: pytest.FixtureRequest) -> str:
+    if request.param not in packages.built():
+        pytest.skip("needs the package, built")
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def extension() -> Path:
-    spec = importlib.util.find_spec("ibverbs._ibverbs")
+def extension(package: str) -> Path:
+    spec = importlib.util.find_spec(f"{package}._{package}")
     assert spec is not None and spec.origin is not None
     path = Path(spec.origin)
     if {"__asan_init", "__tsan_init"} & set(elf.undefined(path)):
@@ -45,12 +53,12 @@ def test_only_the_c_library_is_needed(extension: Path) -> None:
     assert [name for name in elf.needed(extension) if not C_LIBRARIES.fullmatch(name)] == []
 
 
-def test_only_the_init_function_is_exported(extension: Path) -> None:
-    assert elf.exported(extension) == ["PyInit__ibverbs"]
+def test_only_the_init_function_is_exported(package: str, extension: Path) -> None:
+    assert elf.exported(extension) == [f"PyInit__{package}"]
 
 
-def test_the_file_name_says_stable_abi(extension: Path) -> None:
-    assert extension.name == "_ibverbs.abi3.so"
+def test_the_file_name_says_stable_abi(package: str, extension: Path) -> None:
+    assert extension.name == f"_{package}.abi3.so"
 
 
 def test_an_audit_reports_three_functions_that_3_9_has_and_nothing_else(extension: Path) -> None:

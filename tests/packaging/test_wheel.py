@@ -16,6 +16,8 @@ from test_symbols import C_LIBRARIES
 
 WHEEL = os.environ.get("RDMA_TEST_WHEEL")
 
+PACKAGE = Path(WHEEL or "").name.split("-")[0]
+
 pytestmark = pytest.mark.skipif(WHEEL is None, reason="needs RDMA_TEST_WHEEL, the path of a built wheel")
 
 
@@ -45,28 +47,28 @@ def test_the_tag_is_cp39_abi3(wheel: zipfile.ZipFile) -> None:
 
 
 def test_it_holds_one_extension(files: list[str]) -> None:
-    assert [name for name in files if ".so" in name] == ["ibverbs/_ibverbs.abi3.so"]
+    assert [name for name in files if ".so" in name] == [f"{PACKAGE}/_{PACKAGE}.abi3.so"]
 
 
 def test_it_holds_the_package_and_nothing_else(files: list[str]) -> None:
-    strays = [name for name in files if not re.match(r"ibverbs/|ibverbs-[^/]+\.dist-info/", name)]
+    strays = [name for name in files if not re.match(rf"{PACKAGE}/|{PACKAGE}-[^/]+\.dist-info/", name)]
     assert strays == []
-    kinds = {Path(name).suffix for name in files if name.startswith("ibverbs/")}
+    kinds = {Path(name).suffix for name in files if name.startswith(f"{PACKAGE}/")}
     assert kinds == {".py", ".pyi", ".so", ".typed"}
 
 
 def test_it_holds_the_stubs_and_the_licence(files: list[str]) -> None:
-    assert "ibverbs/_ibverbs.pyi" in files
+    assert f"{PACKAGE}/_{PACKAGE}.pyi" in files
     assert any(re.search(r"\.dist-info/(licenses/)?LICENSE$", name) for name in files)
 
 
 def test_it_depends_on_no_other_distribution(wheel: zipfile.ZipFile) -> None:
     metadata = Parser().parsestr(read(wheel, "METADATA"))
-    assert metadata["Name"] == "ibverbs"
+    assert metadata["Name"] == PACKAGE
     assert metadata["Requires-Python"] == ">=3.9"
     assert metadata.get_all("Requires-Dist") in (None, [])
 
 
 def test_its_extension_needs_the_c_library_only(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    extension = Path(wheel.extract("ibverbs/_ibverbs.abi3.so", tmp_path))
+    extension = Path(wheel.extract(f"{PACKAGE}/_{PACKAGE}.abi3.so", tmp_path))
     assert [name for name in elf.needed(extension) if not C_LIBRARIES.fullmatch(name)] == []

@@ -67,10 +67,11 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def never_ran(outcomes: list[Outcome]) -> dict[str, str]:
-    """The tests that every place skipped, with the reason that the last one gave."""
+def never_ran(outcomes: list[Outcome]) -> dict[str, list[str]]:
+    """The tests that every place skipped, by the reason that the last one gave."""
     ran = set().union(*(outcome.ran for outcome in outcomes))
-    return {name: why for outcome in outcomes for name, why in outcome.skips.items() if name not in ran}
+    reasons = {name: why for outcome in outcomes for name, why in outcome.skips.items() if name not in ran}
+    return {why: sorted(name for name in reasons if reasons[name] == why) for why in sorted(set(reasons.values()))}
 
 
 def summary(outcomes: list[Outcome]) -> int:
@@ -79,8 +80,8 @@ def summary(outcomes: list[Outcome]) -> int:
     for outcome in outcomes:
         print(f"{outcome.name:<{width}}  {outcome.passed:6} passed  {outcome.failed:3} failed  "
               f"{outcome.skipped:4} skipped  {outcome.seconds:5.0f} s")
-    for name, why in sorted(never_ran(outcomes).items()):
-        print(f"ran nowhere: {name} ({why})")
+    for why, names in never_ran(outcomes).items():
+        print(f"ran nowhere: {len(names)} tests ({why}): {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
     passed, failed, skipped = (sum(getattr(o, what) for o in outcomes) for what in ("passed", "failed", "skipped"))
     print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
     return 1 if failed or not passed else 0

@@ -2,14 +2,16 @@
 """mypy over the Python of the packages, and stubtest, which compares the stubs with the built module."""
 from __future__ import annotations
 
-from place import BUILD, ROOT, STUB, Runs, build_path, run
+from place import BUILD, PACKAGES, ROOT, STUB, Runs, build_path, run
 
 
 def run_type_checks(runs: Runs) -> None:
-    # the package as it is built, where the shared Python files lie beside its own
-    package = next(BUILD.glob("subprojects/ibverbs/ibverbs"))
-    env = {"PYTHONPATH": build_path(), "MYPYPATH": str(package.parent), "RDMA_LIBRARY_PATH": str(STUB)}
+    # the packages as they are built, where the shared Python files lie beside their own
+    folders = [next(BUILD.glob(f"subprojects/{package}/{package}")).parent for package in PACKAGES]
+    env = {"PYTHONPATH": build_path(), "MYPYPATH": ":".join(map(str, folders)), "RDMA_LIBRARY_PATH": str(STUB)}
     python = ROOT / ".venv/bin/python"
     with runs.outcome("types") as outcome:
-        outcome.check("mypy --strict", run([python, "-m", "mypy", "--strict", "-p", "ibverbs"], env) == 0)
-        outcome.check("stubtest", run([python, "-m", "mypy.stubtest", "ibverbs"], env) == 0)
+        for package in PACKAGES:
+            checked = run([python, "-m", "mypy", "--strict", "-p", package], env)
+            outcome.check(f"mypy --strict, {package}", checked == 0)
+            outcome.check(f"stubtest, {package}", run([python, "-m", "mypy.stubtest", package], env) == 0)

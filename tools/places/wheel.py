@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pythons
 from host import only_its_own, suite_on_stub
-from place import ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
+from place import PACKAGES, ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD_TOOLS = ("build", "wheel")
 
@@ -17,22 +17,35 @@ BUILD_TOOLS = ("build", "wheel")
 def run_wheel(runs: Runs) -> None:
     with tempfile.TemporaryDirectory(prefix="wheel-") as scratch:
         folder = Path(scratch)
-        with runs.outcome("sdist and wheel") as outcome:
-            wheel = _build(outcome, folder)
-            _check(outcome, wheel)
+        wheels = []
+        for package in PACKAGES:
+            with runs.outcome(f"sdist and wheel, {package}") as outcome:
+                wheels.append(_build(outcome, package, folder / package))
+                _check(outcome, package, wheels[-1])
+                _install_from_checkout(outcome, package, folder / package / "installed")
         for version in pythons.at_hand():
-            with runs.outcome(f"wheel, Python {version}") as outcome:
-                python = pythons.make(version, folder / version, *pythons.TOOLS, wheel)
-                where = quietly([python, "-c", "import ibverbs; print(ibverbs.__file__)"], cwd=folder).strip()
-                if outcome.check(f"imports from {where}", str(folder / version) in where):
+            with runs.outcome(f"wheels, Python {version}") as outcome:
+                python = pythons.make(version, folder / version, *pythons.TOOLS, *wheels)
+                if all([_imports(outcome, python, package, folder / version) for package in PACKAGES]):
                     suite_on_stub(outcome, python, "", only_its_own(version))
 
 
-def _build(outcome: Outcome, folder: Path) -> Path:
+def _install_from_checkout(outcome: Outcome, package: str, environment: Path) -> None:
+    """What the READMEs say: pip install ./package, with the newest Python at hand."""
+    python = pythons.make(list(pythons.at_hand())[-1], environment, ROOT / package)
+    _imports(outcome, python, package, environment)
+
+
+def _imports(outcome: Outcome, python: Path, package: str, environment: Path) -> bool:
+    where = quietly([python, "-c", f"import {package}; print({package}.__file__)"], cwd=environment).strip()
+    return outcome.check(f"imports from {where}", str(environment) in where)
+
+
+def _build(outcome: Outcome, package: str, folder: Path) -> Path:
     """Builds both with the oldest Python at hand, as a release would."""
     oldest = next(iter(pythons.at_hand()))
     python = pythons.make(oldest, folder / "builder", *BUILD_TOOLS)
-    sdist = _only(folder / "sdist", "*.tar.gz", [python, "-m", "build", "--sdist", "--outdir"], ROOT / "ibverbs")
+    sdist = _only(folder / "sdist", "*.tar.gz", [python, "-m", "build", "--sdist", "--outdir"], ROOT / package)
     outcome.check(f"{sdist.name} is built from what is committed", True)
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "source")
@@ -54,8 +67,8 @@ def _only(folder: Path, pattern: str, command: list[object], source: Path) -> Pa
     return made
 
 
-def _check(outcome: Outcome, wheel: Path) -> None:
-    report = report_for("wheel contents")
+def _check(outcome: Outcome, package: str, wheel: Path) -> None:
+    report = report_for(f"wheel contents {package}")
     env = {"RDMA_TEST_WHEEL": str(wheel), "PYTHONPATH": build_path()}
     status = run(pytest(ROOT / ".venv/bin/python", report, "tests/packaging"), env)
     outcome.add_report(report, status)
