@@ -607,7 +607,7 @@ def test_connections_leave_no_descriptors_and_no_memory(ib: Any, host: str, plac
             one(listener)
         gc.collect()
         fds, blocks = len(os.listdir("/proc/self/fd")), sys.getallocatedblocks()
-        for _ in range(100 if place.emulated else 30):
+        for _ in range(1000 if place.emulated else 300):
             one(listener)
         gc.collect()
         assert len(os.listdir("/proc/self/fd")) <= fds

@@ -13,8 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import ibverbs as ib  # noqa: E402
 from cm_ends import End  # noqa: E402
+
+import ibverbs as ib  # noqa: E402
 
 
 def say(*words: object) -> None:
