@@ -31,6 +31,9 @@ _Static_assert(sizeof(void *) == 8, "64-bit hosts only: struct stat and off_t ha
  * the start. */
 #define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 
+/* For what a sanitizer calls before it is ready itself. */
+#define UNWATCHED __attribute__((no_sanitize("thread"), no_sanitize("address")))
+
 #define CACHE_LINE 64
 #define NELEM(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -41,7 +41,7 @@ uint64_t doorbell_key_cq(uint32_t cq)
     return KEY_BASE + (MAX_QPS + cq) * page_size();
 }
 
-bool doorbell_is_key(uint64_t offset)
+UNWATCHED bool doorbell_is_key(uint64_t offset)
 {
     return offset >= KEY_BASE;
 }
@@ -90,7 +90,7 @@ void *doorbell_map(uint32_t context, uint64_t offset, size_t length)
     return at ? (void *)(at + i * page_size()) : NULL;
 }
 
-bool doorbell_is_at(const void *addr)
+UNWATCHED bool doorbell_is_at(const void *addr)
 {
     uintptr_t at = atomic_load_explicit(&base, memory_order_acquire);
 

@@ -43,6 +43,11 @@ const struct libc *libc_get(void)
     return &table;
 }
 
+UNWATCHED const struct libc *libc_if_ready(void)
+{
+    return __atomic_load_n((bool *)&ready, __ATOMIC_ACQUIRE) ? &table : NULL;
+}
+
 int libc_stat(const char *path, struct stat *st)
 {
     const struct libc *c = libc_get();

@@ -49,6 +49,8 @@ struct statx;
     X(int, dup3, (int, int, int))                                                                            \
     X(int, fcntl, (int, int, ...))                                                                           \
     X(int, fcntl64, (int, int, ...))                                                                         \
+    X(void *, mmap, (void *, size_t, int, int, int, off_t))                                                  \
+    X(int, munmap, (void *, size_t))                                                                         \
     X(int, socket, (int, int, int))                                                                          \
     X(int, sigaction, (int, const struct sigaction *, struct sigaction *))                                   \
     X(sighandler_t, signal, (int, sighandler_t))                                                             \
@@ -65,6 +67,9 @@ struct libc {
 /* Resolved on first use: constructors of other libraries may call us before ours runs. A call that this C
  * library lacks is NULL; the stat family always works through libc_stat and libc_fstat below. */
 const struct libc *libc_get(void);
+
+/* The same without resolving anything, which allocates: NULL while that has not been done. */
+const struct libc *libc_if_ready(void);
 
 /* Beneath both generations of the stat calls. */
 int libc_stat(const char *path, struct stat *st);

@@ -610,10 +610,11 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     return err ? fail(err) : 0;
 }
 
-/* Doorbells are not memory (doorbell.h). Everything else goes to the kernel without a look at the C library, whose
- * dlsym allocates: allocators map memory by these calls. */
-EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+/* Doorbells are not memory (doorbell.h). Everything else goes on, to a sanitizer too, which wants to know; but straight to
+ * the kernel while the C library's call is not known, for finding it allocates, and allocators map memory by these. */
+EXPORT UNWATCHED void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
+    const struct libc *next = libc_if_ready();
     uint32_t context;
 
     if (doorbell_is_key((uint64_t)offset) && fd_kind(fd, &context) == FD_COMMAND) {
@@ -621,18 +622,24 @@ EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t 
 
         return p ? p : MAP_FAILED;
     }
+    if (next)
+        return next->mmap(addr, length, prot, flags, fd, offset);
     return (void *)syscall(SYS_mmap, addr, length, prot, flags, fd, offset);
 }
 
-EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
+EXPORT UNWATCHED void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t offset)
 {
     return mmap(addr, length, prot, flags, fd, offset);
 }
 
-EXPORT int munmap(void *addr, size_t length)
+EXPORT UNWATCHED int munmap(void *addr, size_t length)
 {
+    const struct libc *next = libc_if_ready();
+
     if (doorbell_is_at(addr)) /* its place stays reserved */
         return 0;
+    if (next)
+        return next->munmap(addr, length);
     return (int)syscall(SYS_munmap, addr, length);
 }
 

@@ -54,11 +54,13 @@ uint64_t timer_service(struct region *r)
         for (uint64_t bits = atomic_load(&r->qp_bits[w]); bits; bits &= bits - 1) {
             struct qp *qp = &r->qp[w * 64 + (uint32_t)__builtin_ctzll(bits)];
             uint64_t until = atomic_load(&qp->wait_until);
-            const struct device_model *m = device_at((int)qp->device)->model;
+            bool broken = atomic_load(&qp->state) == QPS_ERR;
+            const struct device_model *m;
 
-            if (!is_mine(r, qp))
+            if ((!until && !broken) || !is_mine(r, qp)) /* one that is just being made among them */
                 continue;
-            if (atomic_load(&qp->state) == QPS_ERR && m->look)
+            m = device_at((int)qp->device)->model;
+            if (broken && m->look)
                 found |= m->look(r, qp);
             if (until && until <= now) {
                 in_service = true;

@@ -109,6 +109,9 @@ class Lane:
                 return f"did not end within {PATIENCE:.0f} s"
         self.listen()
         status = self.process.returncode
+        if status == -signal.SIGKILL:  # by a fault that was still on its way
+            self.deaths += 1
+            return self.failure
         return self.failure or (f"ended with status {status}" if status else None)
 
 
