@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 FLAGS = {"AccessFlags", "QPAttrMask", "SendFlags", "WCFlags"}
+#: Members whose constants are called differently.
+UNLIKE = {("QPType", "SRD"), ("CreateCQWCFlags", "STANDARD")}
 EFA_FLAGS = {"CreateCQWCFlags", "EfaDeviceCaps", "QPExSendOpsFlags"}
 NAMED_OTHERWISE = {("QPType", "SRD"), ("CreateCQWCFlags", "STANDARD")}
 ENUMS = {"MTU", "NodeType", "PortState", "QPState", "QPType", "WCOpcode", "WCStatus", "WROpcode"}

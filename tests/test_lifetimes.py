@@ -277,6 +277,8 @@ def test_a_closed_object_raises_ebadf_naming_method_and_object(rig: Rig, which: 
     assert handle.closed is True
     calls = rig.stub.calls()
     for name, arguments in METHODS[which].items():
+        if rig.efa and name == "create_srq":
+            continue
         with pytest.raises(rig.Error) as caught:
             getattr(handle, name)(*arguments)
         error = caught.value

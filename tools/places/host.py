@@ -11,7 +11,7 @@ import pythons
 from place import ROOT, STUB, Outcome, Runs, build_path, pytest, report_for, run
 
 #: What softrdma is there to provide; see tests/place.py.
-SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce rdma_read"
+SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce pair efa rdma_read"
 
 
 def run_without_device(runs: Runs) -> None:
