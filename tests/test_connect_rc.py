@@ -264,7 +264,7 @@ def test_they_go_to_the_shared_queue_where_there_is_one() -> None:
 
 def test_a_refused_receive_leaves_the_queue_pair_before_the_peer_can_reach_it() -> None:
     qp = QP()
-    qp.post_recv = lambda wrs: (_ for _ in ()).throw(ValueError("too many entries"))
+    qp.post_recv = lambda wrs: (_ for _ in ()).throw(ValueError("too many entries"))  # type: ignore[method-assign]
     with pytest.raises(ValueError):
         connect(qp, recv=[ibverbs.RecvWR(1)])
     assert qp.calls == ["to_init"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from endpoints import Endpoint, Make, Pair, connect, poll_for
@@ -177,11 +177,12 @@ class TestValue:
 
     def test_it_does_not_chain_and_is_a_failure(self, ib: Any, flushed: Any) -> None:
         cause = flushed.first_error
-        for bad in (
+        refused: list[Callable[[], Any]] = [
             lambda: ib.WC(status=FLUSHED, first_error=flushed),
             lambda: ib.WC(status=FLUSHED, first_error=ib.WC()),
             lambda: ib.WC(first_error=cause),
-        ):
+        ]
+        for bad in refused:
             with pytest.raises(ValueError, match="first_error"):
                 bad()
         for wrong in (1, "x", object()):

@@ -7,7 +7,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from endpoints import Endpoint, all_access, connect, poll_for
@@ -32,7 +32,10 @@ class TestOnTheStub:
         if length < 2**32:
             assert mr.sge(length).length == rig.ib.SGE(mr, length).length == length
             return
-        for make in (lambda: mr.sge(length), lambda: rig.ib.SGE(mr, length), lambda: rig.ib.SGE(0x10000, length)):
+        makers: list[Callable[[], Any]] = [
+            lambda: mr.sge(length), lambda: rig.ib.SGE(mr, length), lambda: rig.ib.SGE(0x10000, length)
+        ]  # fmt: skip
+        for make in makers:
             with pytest.raises(rig.ib.RangeError, match="4294967295"):
                 make()
 
@@ -62,7 +65,7 @@ class SmallMemory:
     def __init__(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p
-        arguments = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        arguments: list[Any] = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         libc.mmap.argtypes, libc.munmap.argtypes = arguments, arguments[:2]
         self._unmap = libc.munmap
         fd = os.memfd_create("small")

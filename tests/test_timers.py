@@ -47,7 +47,7 @@ def test_what_lies_between_is_rounded_up() -> None:
 
 def test_any_real_number_is_taken() -> None:
     for us in (640, 640.0, Decimal(640), Fraction(640)):
-        assert ibverbs.rnr_timer(us) == 12  # type: ignore[arg-type]
+        assert ibverbs.rnr_timer(us) == 12
     assert ibverbs.ack_timeout(67_000) == 14
 
 
