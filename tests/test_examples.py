@@ -45,3 +45,11 @@ def test_push_file_refuses_an_empty_file(node: Node, tmp_path: Path) -> None:
     file.touch()
     done = run("push_file.py", str(file), "--device", node.name)
     assert done.returncode == 1 and "is empty" in done.stdout
+
+
+@pytest.mark.needs("cm")
+def test_kv_store_serves_gets_and_says_how_many(node: Node) -> None:
+    done = run("kv_store.py", "--seconds", "0.3", "--keys", "50", "--depth", "8")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^[\d,]+ PUTs a second, one at a time, of 1024 bytes$", done.stdout, re.MULTILINE)
+    assert re.search(r"^[\d,]+ GETs a second, 8 under way, all data right; \d+ read again$", done.stdout, re.MULTILINE)
