@@ -19,8 +19,6 @@ from packages import error_of, is_efa
 from place import Node
 from stub_fixtures import INIT, RESET, RTR, RTS, Rig
 
-pytestmark = pytest.mark.only("ibverbs")
-
 
 def said(ib: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """The text of the VerbsError that a call raises."""

@@ -20,8 +20,6 @@ from packages import error_of
 from place import Node
 from stub_fixtures import Rig
 
-pytestmark = pytest.mark.only("ibverbs")
-
 IB, ROCE_V1, ROCE_V2 = 0, 1, 2
 
 
