@@ -7,6 +7,7 @@
  * the queue (channel.c), and each of them begins anew: one that finds nothing arms again.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "args.h"
 #include "channel.h"
@@ -35,6 +36,7 @@ static int poll_until(struct core_cq *self, uint32_t most, int64_t until, uint32
     int err = 0;
 
     do {
+        sched_yield(); /* to whoever shares this CPU: it may be the one who is waited for */
         for (int i = 0; i < POLLS_PER_TIME && !err && !*ret_found; i++) {
             relax();
             err = core_cq_spin(self, most, ret_found);
