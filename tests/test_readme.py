@@ -47,7 +47,7 @@ def test_the_example_of_the_package_moves_data(ib: Any, node: Node, monkeypatch:
 
 
 @pytest.mark.needs("rc")
-@pytest.mark.parametrize("page", ["errors", "recovery", "timers"])
+@pytest.mark.parametrize("page", ["errors", "recovery", "timers", "waiting"])
 def test_the_examples_of_a_page_run_one_after_the_other(ib: Any, page: str) -> None:
     texts = examples(ROOT / "docs" / f"{page}.md")
     assert texts
