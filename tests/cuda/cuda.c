@@ -532,6 +532,51 @@ EXPORT int cuMemGetAllocationPropertiesFromHandle(void *properties, uint64_t han
     return leave(SUCCESS);
 }
 
+/* ---- what a program allocates with ------------------------------------------------------------------------------------ */
+
+static int give(uint64_t *address, enum kind kind, size_t size)
+{
+    if (!current())
+        return INVALID_CONTEXT;
+    *address = fake_alloc(kind, current()->device, size, 0);
+    return SUCCESS;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
+{
+    BEGIN("%zu", size);
+    return leave(give(address, DEVICE, size));
+}
+
+EXPORT int cuMemAllocManaged(uint64_t *address, size_t size, unsigned flags)
+{
+    BEGIN("%zu %u", size, flags);
+    return leave(give(address, MANAGED, size));
+}
+
+EXPORT int cuMemAllocAsync(uint64_t *address, size_t size, void *stream)
+{
+    BEGIN("%zu %p", size, stream);
+    return leave(give(address, POOL, size));
+}
+
+EXPORT int cuMemHostAlloc(uint64_t *address, size_t size, unsigned flags)
+{
+    BEGIN("%zu %u", size, flags);
+    return leave(give(address, PINNED, size));
+}
+
+EXPORT int cuMemFree_v2(uint64_t address)
+{
+    BEGIN("%llx", (unsigned long long)address);
+    return leave(fake_free(address) ? INVALID_VALUE : SUCCESS);
+}
+
+EXPORT int cuMemFreeHost(uint64_t address)
+{
+    return cuMemFree_v2(address);
+}
+
 #ifndef CUDA_IS_OLD
 /* Whether one export may cover a range: all of it there, on one device, of one make. An allocation counts to its page's end. */
 static int exportable(uint64_t pointer, uint64_t size)
