@@ -49,13 +49,6 @@ static PyObject *open_driver(PyObject *module, PyObject *ignored)
     return cuda_driver_open(reason, sizeof reason) < 0 ? PyUnicode_DecodeLocale(reason, "surrogateescape") : nothing();
 }
 
-static PyObject *is_loaded(PyObject *module, PyObject *ignored)
-{
-    (void)module;
-    (void)ignored;
-    return PyBool_FromLong(cuda_driver_is_loaded());
-}
-
 static PyObject *since(PyObject *module, PyObject *args)
 {
     const char *function;
@@ -262,7 +255,6 @@ static PyObject *synchronize(PyObject *module, PyObject *ignored)
 
 static PyMethodDef functions[] = {
     {"open", open_driver, METH_NOARGS, "Open libcuda; the reason where that fails."},
-    {"is_loaded", is_loaded, METH_NOARGS, "Whether libcuda is in this process."},
     {"since", since, METH_VARARGS, "The CUDA release that brought a function."},
     {"init", init, METH_NOARGS, "cuInit."},
     {"version", version, METH_NOARGS, "cuDriverGetVersion."},

@@ -2,7 +2,6 @@
 /* The table of libcuda. See driver.h. */
 #include "driver.h"
 
-#include <dlfcn.h>
 #include <string.h>
 
 #include "loader.h"
@@ -32,15 +31,6 @@ int cuda_driver_open(char *reason, size_t reason_size)
     cuda_driver = table;
     opened = true;
     return 0;
-}
-
-bool cuda_driver_is_loaded(void)
-{
-    void *handle = dlopen(CUDA_SONAME, RTLD_LAZY | RTLD_NOLOAD);
-
-    if (handle)
-        dlclose(handle); /* gives back the count that the question took, no more */
-    return handle != NULL;
 }
 
 const char *cuda_driver_since(const char *function)

@@ -60,9 +60,6 @@ struct cuda_fault {
  */
 int cuda_driver_open(char *reason, size_t reason_size);
 
-/* Whether libcuda is in this process already, whoever opened it. Opens nothing. */
-bool cuda_driver_is_loaded(void);
-
 /* The CUDA release that brought a function; "?" for one that is not listed. */
 const char *cuda_driver_since(const char *function);
 

@@ -460,7 +460,7 @@ def test_descriptors_and_memory_do_not_grow(cuda: Any, driver: Driver, recorder:
     run(60)
     gc.collect()
     before, blocks = descriptors(), sys.getallocatedblocks()
-    run(1500)
+    run(10_000)
     gc.collect()
     assert descriptors() == before
     assert sys.getallocatedblocks() - blocks < 300

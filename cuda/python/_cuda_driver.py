@@ -22,7 +22,6 @@ __all__ = [
     "export",
     "flush",
     "flush_current",
-    "is_loaded",
     "pointer",
     "ranges",
     "ready",
@@ -151,11 +150,6 @@ def ready() -> None:
     _value(_calls.init())
     if _initialized_in is None:
         _initialized_in = os.getpid()
-
-
-def is_loaded() -> bool:
-    """Whether libcuda is in this process already, whoever opened it."""
-    return bool(_calls.is_loaded())
 
 
 def pointer(address: int) -> Pointer:
