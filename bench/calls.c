@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The C side of the benchmark: the same operations as bench/operations.py, as a C program would do them, on the
- * libibverbs.so.1 that RDMA_LIBRARY_PATH leads to. It obeys lines from standard input (bench/worker.py is its twin):
- *
- *   time ROW N     does the row's operation N times; answers the nanoseconds it took
- *   many KIND N    makes N objects of a kind and destroys them; answers what each tenth cost, and the memory
- *   mark           calls ibv_query_device, by which a profiler tells one row from the next; answers 0
- *
- * Every answer is one line of JSON.
+ * libibverbs.so.1 that RDMA_LIBRARY_PATH leads to. What it obeys is in obey.h.
  */
+#include "obey.h"
 #include "verbs.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #define DEPTH 64
 #define SGES 16
@@ -31,36 +22,6 @@ static _Alignas(4096) char buffer[4096];
 static struct ibv_sge sge, sge16[SGES], sge_inline;
 static struct ibv_send_wr prepared, prepared16, prepared_inline, batch[DEPTH];
 static struct ibv_recv_wr receive;
-
-static _Noreturn void die(const char *what)
-{
-    fprintf(stderr, "calls: %s\n", what);
-    exit(1);
-}
-
-static void check(int good, const char *what)
-{
-    if (!good)
-        die(what);
-}
-
-static int64_t now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static long resident(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    long pages = 0;
-
-    check(file && fscanf(file, "%*d %ld", &pages) == 1, "/proc/self/statm");
-    fclose(file);
-    return pages * sysconf(_SC_PAGESIZE);
-}
 
 /* ---- setting up ------------------------------------------------------------------------------------------------- */
 
@@ -233,102 +194,47 @@ static void do_nothing(long n)
     (void)n;
 }
 
-static const struct row {
-    const char *name;
-    void (*run)(long n);
-} rows[] = {
-    {"prepared", do_prepared}, {"anew", do_anew},     {"members", do_anew},  {"changed", do_changed},
-    {"batch", do_batch},       {"recv", do_recv},     {"empty", do_empty},   {"flags", do_nothing},
-    {"sge16", do_sge16},       {"inline", do_inline}, {"reg", do_reg},       {"qp", do_qp},
+static const struct row rows[] = {
+    {"prepared", do_prepared, NULL}, {"anew", do_anew, NULL},     {"members", do_anew, NULL},
+    {"changed", do_changed, NULL},   {"batch", do_batch, NULL},   {"recv", do_recv, NULL},
+    {"empty", do_empty, NULL},       {"flags", do_nothing, NULL}, {"sge16", do_sge16, NULL},
+    {"inline", do_inline, NULL},     {"reg", do_reg, NULL},       {"qp", do_qp, NULL},
 };
-
-static void time_row(const char *name, long n)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!strcmp(rows[i].name, name)) {
-            int64_t start = now();
-            rows[i].run(n);
-            printf("%lld\n", (long long)(now() - start));
-            return;
-        }
-    }
-    die("there is no such row");
-}
 
 /* ---- many objects ----------------------------------------------------------------------------------------------- */
 
-#define PARTS 10
-
-static void *make_one(int of_mrs)
+static void *make_mr(void)
 {
-    void *made = of_mrs ? (void *)verbs_reg_mr(pd, (uintptr_t)buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE)
-                        : (void *)make_qp();
-
-    check(made != NULL, "an object could not be made");
-    return made;
+    return verbs_reg_mr(pd, (uintptr_t)buffer, sizeof buffer, IBV_ACCESS_LOCAL_WRITE);
 }
 
-static void destroy_one(int of_mrs, void *object)
+static int destroy_mr(void *object)
 {
-    check(!(of_mrs ? verbs.dereg_mr(object) : verbs.destroy_qp(object)), "an object could not be destroyed");
+    return verbs.dereg_mr(object);
 }
 
-static void print_parts(const char *name, const double *parts)
+static void *make_one_qp(void)
 {
-    printf("\"%s\": [", name);
-    for (int i = 0; i < PARTS; i++)
-        printf("%s%.1f", i ? ", " : "", parts[i]);
-    printf("], ");
+    return make_qp();
 }
 
-static void many(const char *kind, long n)
+static int destroy_one_qp(void *object)
 {
-    int of_mrs = !strcmp(kind, "mr");
-    void **objects = calloc((size_t)n, sizeof *objects);
-    double create[PARTS], destroy[PARTS];
-    long part = n / PARTS, before;
+    return verbs.destroy_qp(object);
+}
 
-    check(objects && part, "too many objects, or too few");
-    before = resident();
-    for (int i = 0; i < PARTS; i++) {
-        int64_t start = now();
-        for (long k = i * part; k < (i + 1) * part; k++)
-            objects[k] = make_one(of_mrs);
-        create[i] = (double)(now() - start) / (double)part;
-    }
-    before = resident() - before;
-    for (int i = 0; i < PARTS; i++) {
-        int64_t start = now();
-        for (long k = i * part; k < (i + 1) * part; k++)
-            destroy_one(of_mrs, objects[k]);
-        destroy[i] = (double)(now() - start) / (double)part;
-    }
-    free(objects);
-    printf("{");
-    print_parts("create", create);
-    print_parts("destroy", destroy);
-    printf("\"resident\": %.1f}\n", (double)before / (double)(part * PARTS));
+static const struct kind kinds[] = {{"mr", make_mr, destroy_mr}, {"qp", make_one_qp, destroy_one_qp}};
+
+static void mark(void)
+{
+    struct ibv_device_attr attr;
+
+    verbs.query_device(context, &attr);
 }
 
 int main(void)
 {
-    char line[128], what[32];
-    struct ibv_device_attr attr;
-    long n;
-
     set_up();
-    while (fgets(line, sizeof line, stdin)) {
-        if (sscanf(line, "time %31s %ld", what, &n) == 2) {
-            time_row(what, n);
-        } else if (sscanf(line, "many %31s %ld", what, &n) == 2) {
-            many(what, n);
-        } else if (!strcmp(line, "mark\n")) {
-            verbs.query_device(context, &attr);
-            puts("0");
-        } else {
-            die("what is that?");
-        }
-        fflush(stdout);
-    }
+    obey(rows, sizeof rows / sizeof *rows, kinds, sizeof kinds / sizeof *kinds, mark);
     return 0;
 }

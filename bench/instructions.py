@@ -38,6 +38,7 @@ def report(setting: Setting, sides: Sequence[Side], rows: Sequence[str]) -> None
         return
     counts = {side: count(setting, side, rows) for side in sides}
     pythons = [side for side in sides if side is not C]
-    table("instructions above C", ["C itself", *(side.name for side in pythons)],
-          {AIMS[row][0]: [f"{counts[C][row]:.0f}", *(f"{counts[side][row] - counts[C][row]:.0f}" for side in pythons)]
+    aims = AIMS[setting.package]
+    table(f"{setting.package}: instructions above C", ["C itself", *(side.name for side in pythons)],
+          {aims[row][0]: [f"{counts[C][row]:.0f}", *(f"{counts[side][row] - counts[C][row]:.0f}" for side in pythons)]
            for row in rows})

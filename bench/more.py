@@ -10,7 +10,8 @@ from typing import Any
 from processes import C, Setting, Side, Worker, running
 from tables import table
 
-KINDS = {"qp": ("QP", 10_000), "mr": ("MR", 100_000)}
+KINDS = {"ibverbs": {"qp": ("QP", 10_000), "mr": ("MR", 100_000)},
+         "efa": {"qp": ("QP", 2_000), "ah": ("AH", 100_000)}}
 
 
 def report(setting: Setting, sides: Sequence[Side], quick: bool) -> None:
@@ -24,7 +25,7 @@ def report(setting: Setting, sides: Sequence[Side], quick: bool) -> None:
                 shares[side.name] = threads(worker, 100 if quick else 500)
                 measured = worker.ask("memory 6400")
                 sizes[side.name] = [f"{measured[kind]:.0f}" for kind in ("MR", "QP", "SendWR", "SGE", "WC")]
-        for kind, (name, n) in KINDS.items():
+        for kind, (name, n) in KINDS[setting.package].items():
             with running(setting, side, setting.urgent) as worker:
                 scale[f"{side.name}: {n:,} {name}s"] = objects(worker, kind, n)
 

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+#: The C side of each package.
+PROGRAMS = {"ibverbs": "calls", "efa": "calls_efa"}
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,13 @@ class Setting:
 
     build: Path
     library: Path
+    package: str
 
     def command(self, side: Side) -> list[str]:
         if side.python is None:
-            return [str(self.build / "bench" / "calls")]
-        return [str(side.python), "-B", str(HERE / "worker.py"), str(self.build / "subprojects" / "ibverbs")]
+            return [str(self.build / "bench" / PROGRAMS[self.package])]
+        return [str(side.python), "-B", str(HERE / "worker.py"), self.package,
+                str(self.build / "subprojects" / self.package)]
 
     def environment(self) -> Mapping[str, str]:
         return {**os.environ, "RDMA_LIBRARY_PATH": str(self.library), "PYTHONHASHSEED": "0", "PYTHONPATH": ""}

@@ -2,13 +2,13 @@
 """Nanoseconds per operation: C and every interpreter in turn, over and over, and the best of each."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from processes import C, Setting, Side, Worker, all_running
 from tables import table
 
 #: What each row is called, and its aim: nanoseconds above C on CPython 3.11. Later ones may take a quarter more.
-AIMS: dict[str, tuple[str, int | None]] = {
+IBVERBS: dict[str, tuple[str, int | None]] = {
     "prepared": ("post + poll, prepared", 160),
     "anew": ("post + poll, request and SGE anew", 700),
     "members": ("  the same with enum members", None),
@@ -22,12 +22,29 @@ AIMS: dict[str, tuple[str, int | None]] = {
     "reg": ("reg_mr + close", None),
     "qp": ("create_qp + close", None),
 }
+EFA: dict[str, tuple[str, int | None]] = {
+    **{row: IBVERBS[row] for row in ("prepared", "anew", "changed", "batch", "recv", "empty")},
+    "inline": ("post + poll, 32 bytes inline", None),
+    "poll64": ("poll of 64 completions, each", None),
+    "prepared_ex": ("post + poll, prepared, CQEx", None),
+    "empty_ex": ("poll of an empty CQEx", 60),
+    "poll64_ex": ("poll of 64 completions of a CQEx, each", None),
+    "qp": IBVERBS["qp"],
+    "ah": ("create_ah + close", None),
+}
+AIMS = {"ibverbs": IBVERBS, "efa": EFA}
+#: By package: a row, what it is compared with, and how many times as long it may take. What the library itself takes, which
+#: the binding cannot help, is subtracted from both.
+RATIOS: dict[str, list[tuple[str, str, float]]] = {
+    "ibverbs": [],
+    "efa": [("poll64_ex", "poll64", 1.2), ("prepared_ex", "prepared", 1.2), ("empty_ex", "empty", 1.2)],
+}
 SLICE = 10e6    # nanoseconds that one measurement takes
 UNIT = 64       # counts are multiples of a batch
 
 
-def aim_of(row: str, side: Side) -> float | None:
-    aim = AIMS[row][1]
+def aim_of(aims: Mapping[str, tuple[str, int | None]], row: str, side: Side) -> float | None:
+    aim = aims[row][1]
     if aim is None or side.minor < 11:
         return None
     return aim if side.minor == 11 else aim * 1.25
@@ -54,10 +71,10 @@ def measure(setting: Setting, sides: Sequence[Side], rows: Sequence[str], rounds
     return best
 
 
-def above(best: dict[Side, float], side: Side, row: str) -> str:
+def above(best: dict[Side, float], aims: Mapping[str, tuple[str, int | None]], side: Side, row: str) -> str:
     """A cell: nanoseconds above C, with a mark where that is more than the aim."""
     extra = best[side] - best[C]
-    aim = aim_of(row, side)
+    aim = aim_of(aims, row, side)
     return f"{extra:.0f}{'!' if aim is not None and extra > aim else ' '}"
 
 
@@ -65,11 +82,21 @@ def report(setting: Setting, sides: Sequence[Side], rows: Sequence[str], rounds:
     best = measure(setting, sides, rows, rounds)
     pythons = [side for side in sides if side is not C]
     names = [side.name for side in pythons]
+    aims = AIMS[setting.package]
 
-    table(f"nanoseconds above C, best of {rounds} (! above the aim, which is for 3.11; later ones have a quarter more)",
+    table(f"{setting.package}: nanoseconds above C, best of {rounds} (! above the aim, which is for 3.11; later ones have "
+          "a quarter more)",
           ["aim", "C itself", *names],
-          {AIMS[row][0]: [str(AIMS[row][1] or ""), f"{best[row][C]:.1f}",
-                          *(above(best[row], side, row) for side in pythons)] for row in rows})
+          {aims[row][0]: [str(aims[row][1] or ""), f"{best[row][C]:.1f}",
+                          *(above(best[row], aims, side, row) for side in pythons)] for row in rows})
     with_c = [row for row in rows if row != "flags"]
-    table("times what C takes", names,
-          {AIMS[row][0]: [f"{best[row][side] / best[row][C]:.1f}" for side in pythons] for row in with_c})
+    table(f"{setting.package}: times what C takes", names,
+          {aims[row][0]: [f"{best[row][side] / best[row][C]:.1f}" for side in pythons] for row in with_c})
+    table("one beside another, above C: how many times as long (! above the aim)", ["aim", *names],
+          {f"{aims[row][0]} / {aims[than][0]}": [f"{aim}", *(ratio(best, row, than, side, aim) for side in pythons)]
+           for row, than, aim in RATIOS[setting.package] if row in rows and than in rows})
+
+
+def ratio(best: dict[str, dict[Side, float]], row: str, than: str, side: Side, aim: float) -> str:
+    value = (best[row][side] - best[row][C]) / max(best[than][side] - best[than][C], 0.1)
+    return f"{value:.2f}{'!' if value > aim else ' '}"

@@ -7,7 +7,9 @@
     memory N       answers the bytes that CPython's allocator gives out for one object, of several kinds
     threads MS     answers the rates of threads alone and together
 
-Every answer is one line of JSON. The package is taken from the folder that the command line names, if it names one.
+Every answer is one line of JSON.
+
+    worker.py PACKAGE [FOLDER]     FOLDER is where the package is taken from
 """
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ import time
 import tracemalloc
 from typing import Any, Callable
 
-sys.path[:0] = sys.argv[1:2]
+sys.path[:0] = sys.argv[2:3]
 
-from operations import DEPTH, ROWS, Device, completions  # noqa: E402
-
-import ibverbs as ib  # noqa: E402
+import operations  # noqa: E402
+import operations_efa  # noqa: E402
+from operations import DEPTH, Device, completions  # noqa: E402
 
 PARTS = 10
 
@@ -39,6 +41,9 @@ def maker(device: Device, kind: str) -> Callable[[], Any]:
     if kind == "mr":
         reg_mr, addr = device.pd.reg_mr, device.addr
         return lambda: reg_mr(addr, 4096, 1)
+    if kind == "ah":
+        create_ah, gid = device.pd.create_ah, bytes(15) + b"\1"
+        return lambda: create_ah(gid)
     create_qp, attr = device.pd.create_qp, device.qp_attr(device.cq)
     return lambda: create_qp(attr)
 
@@ -67,6 +72,7 @@ def many(device: Device, kind: str, n: int) -> dict[str, Any]:
 def memory(device: Device, n: int) -> dict[str, float]:
     """Traced allocations alone: what the library takes for its part is not among them."""
     n -= n % DEPTH
+    ib = device.ib
     sge = ib.SGE(device.mr, 8)
     kinds: dict[str, Callable[[], list[Any]]] = {
         "MR": lambda: [device.reg_mr() for _ in range(n)],
@@ -147,10 +153,10 @@ def threads(device: Device, seconds: float) -> dict[str, list[float]]:
 
 # ---- obeying -------------------------------------------------------------------------------------------------------
 
-def answer(device: Device, line: str) -> Any:
+def answer(device: Device, rows: Any, line: str) -> Any:
     command, *words = line.split()
     if command == "time":
-        return ROWS[words[0]](device, int(words[1]))
+        return rows[words[0]](device, int(words[1]))
     if command == "many":
         return many(device, words[0], int(words[1]))
     if command == "memory":
@@ -164,9 +170,10 @@ def answer(device: Device, line: str) -> Any:
 
 
 def main() -> None:
-    device = Device()
+    chosen: Any = operations_efa if sys.argv[1] == "efa" else operations
+    device = chosen.Device()
     for line in sys.stdin:
-        print(json.dumps(answer(device, line)), flush=True)
+        print(json.dumps(answer(device, chosen.ROWS, line)), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ static inline struct stub_cq *of(struct ibv_cq_ex *ex)
 
 static inline bool own(const struct stub_poll *poll)
 {
-    return atomic_load_explicit(&poll->open, memory_order_relaxed) &&
-           pthread_equal(atomic_load_explicit(&poll->owner, memory_order_relaxed), pthread_self());
+    return atomic_load_explicit(&poll->owner, memory_order_relaxed) == &stub_open_here;
 }
 
-static bool take(struct stub_cq *cq)
+static inline bool take(struct stub_cq *cq)
 {
     bool found;
 
+    if (atomic_load_explicit(&cq->head, memory_order_acquire) == atomic_load_explicit(&cq->tail, memory_order_relaxed))
+        return false;
     stub_lock_take(&cq->lock);
     found = stub_take_one(cq, &cq->poll.wc, &cq->poll.extra);
     stub_lock_give(&cq->lock);
@@ -67,8 +68,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
         stub_lock_give(&poll->lock);
         return stub_positive(err);
     }
-    atomic_store_explicit(&poll->owner, pthread_self(), memory_order_relaxed);
-    atomic_store_explicit(&poll->open, true, memory_order_relaxed);
+    atomic_store_explicit(&poll->owner, &stub_open_here, memory_order_relaxed);
     stub_open_here++;
     return 0;
 }
@@ -98,7 +98,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 
     door(cq, VERB_end_poll);
     stub_open_here--;
-    atomic_store_explicit(&poll->open, false, memory_order_relaxed);
+    atomic_store_explicit(&poll->owner, NULL, memory_order_relaxed);
     stub_lock_give(&poll->lock);
 }
 

@@ -23,8 +23,7 @@ static inline struct stub_session *session_of(struct stub_qp *qp, const char *wh
 {
     struct stub_session *session = qp->session;
 
-    if (STUB_UNLIKELY(!atomic_load_explicit(&session->open, memory_order_relaxed)) ||
-        !pthread_equal(atomic_load_explicit(&session->owner, memory_order_relaxed), pthread_self()))
+    if (STUB_UNLIKELY(atomic_load_explicit(&session->owner, memory_order_relaxed) != &stub_open_here))
         stub_die("%s outside of this thread's wr_start and wr_complete", what);
     return session;
 }
@@ -45,7 +44,7 @@ static void wr_start(struct ibv_qp_ex *ex)
     struct stub_session *session = qp->session;
 
     stub_check(&qp->object, KIND_qp, VERB_wr_start);
-    if (atomic_load(&session->open) && pthread_equal(atomic_load(&session->owner), pthread_self()))
+    if (STUB_UNLIKELY(atomic_load_explicit(&session->owner, memory_order_relaxed) == &stub_open_here))
         stub_die("wr_start under this thread's own wr_start would spin for good");
     stub_lock_take(&session->lock);
     session->count = 0;
@@ -54,15 +53,14 @@ static void wr_start(struct ibv_qp_ex *ex)
         slow_start(qp);
     else
         stub_count(VERB_wr_start);
-    atomic_store_explicit(&session->owner, pthread_self(), memory_order_relaxed);
-    atomic_store_explicit(&session->open, true, memory_order_relaxed);
+    atomic_store_explicit(&session->owner, &stub_open_here, memory_order_relaxed);
     stub_open_here++;
 }
 
 static void end(struct stub_session *session)
 {
     stub_open_here--;
-    atomic_store_explicit(&session->open, false, memory_order_relaxed);
+    atomic_store_explicit(&session->owner, NULL, memory_order_relaxed);
     stub_lock_give(&session->lock);
 }
 
@@ -340,7 +338,7 @@ void stub_session_free(struct stub_qp *qp)
 {
     if (!qp->session)
         return;
-    if (atomic_load(&qp->session->open))
+    if (atomic_load(&qp->session->owner))
         stub_violation("destroy_qp between wr_start and wr_complete");
     free(qp->session->staged);
     free(qp->session->sges);

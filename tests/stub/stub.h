@@ -131,8 +131,7 @@ struct stub_extra {
 /* An extended poll, from the start that found something to its end. */
 struct stub_poll {
     struct stub_lock lock;
-    _Atomic pthread_t owner;
-    _Atomic bool open;
+    _Atomic(int *) owner;         /* the thread's stub_open_here; NULL: closed */
     struct ibv_wc wc;             /* the current completion */
     struct stub_extra extra;
 };
@@ -190,8 +189,7 @@ struct stub_staged {
 /* What stands between wr_start and wr_complete of a QP that has extended operations. */
 struct stub_session {
     struct stub_lock lock;        /* from start to complete or abort, as the real one's spinlock */
-    _Atomic pthread_t owner;
-    _Atomic bool open;
+    _Atomic(int *) owner;         /* the thread's stub_open_here; NULL: closed */
     int err, refuse_err, refuse_at;
     uint32_t count;
     struct stub_staged *staged;   /* max_send_wr of them, each with max_send_sge of `sges` */
