@@ -21,6 +21,7 @@ static const char *const kind_names[CORE_KIND_COUNT] = {
     [CORE_KIND_QP] = "QP",
     [CORE_KIND_SRQ] = "SRQ",
     [CORE_KIND_AH] = "AH",
+    [CORE_KIND_COMP_CNTR] = "CompCntr",
     [CORE_KIND_CM_ID] = "CMID",
 };
 

@@ -33,6 +33,7 @@ enum core_kind_id {
     CORE_KIND_SRQ,
     CORE_KIND_AH,
     CORE_KIND_CM_ID,
+    CORE_KIND_COMP_CNTR,
     CORE_KIND_COUNT
 };
 

@@ -24,7 +24,7 @@
     X(traffic_class) X(is_global) X(psn) X(retry_cnt) X(rnr_retry) X(max_rd_atomic) X(attr_mask) X(ah_attr)            \
     X(operation) X(err) X(detail) X(wc) X(mr) X(qp_num) X(gid) X(lid) X(posted) X(_value2member_map_) X(_inverted_)    \
     X(hold) X(dest) X(wc_flags) X(sgid) X(unsolicited) X(send_ops_flags) X(unsolicited_write_recv) X(inline_write)      \
-    X(processing_hints) X(dmabuf_fd) X(dmabuf_offset) X(dmabuf_length) X(buffer) X(spin) X(source)
+    X(processing_hints) X(dmabuf_fd) X(dmabuf_offset) X(dmabuf_length) X(buffer) X(count_bytes) X(comp_memory) X(err_memory) X(cntr) X(ops) X(value) X(spin) X(source)
 
 enum core_name {
 #define CORE_NAME_ID(name) CORE_NAME_##name,

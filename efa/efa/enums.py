@@ -27,6 +27,7 @@ from .verbs_enums import (
 
 __all__ = [
     "AccessFlags",
+    "CompCntrOps",
     "CreateCQWCFlags",
     "EfaDeviceCaps",
     "EventType",
@@ -114,6 +115,24 @@ class EfaDeviceCaps(FlagOps, IntFlag):
     """A completion queue can lie in a dma-buf."""
     COMP_CNTR = c.EFADV_DEVICE_ATTR_CAPS_COMP_CNTR
     """There are completion counters."""
+
+
+@flag_operators
+class CompCntrOps(FlagOps, IntFlag):
+    """What a completion counter counts of a queue pair (``enum ibv_qp_attach_comp_cntr_op``)."""
+
+    SEND = c.IBV_QP_ATTACH_COMP_CNTR_OP_SEND
+    """Sends."""
+    RECV = c.IBV_QP_ATTACH_COMP_CNTR_OP_RECV
+    """Receives."""
+    RDMA_READ = c.IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ
+    """RDMA reads of ours."""
+    REMOTE_RDMA_READ = c.IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ
+    """RDMA reads of peers."""
+    RDMA_WRITE = c.IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE
+    """RDMA writes of ours."""
+    REMOTE_RDMA_WRITE = c.IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE
+    """RDMA writes of peers."""
 
 
 @flag_operators

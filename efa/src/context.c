@@ -122,6 +122,9 @@ static PyMethodDef context_methods[] = {
                 "create_cq_ex($self, cqe, channel=None, comp_vector=0, wc_flags=None, sgid=False, unsolicited=False, "
                 "dmabuf_fd=None, dmabuf_offset=0, dmabuf_length=0, buffer=0)\n--\n\n"
                 "Return an extended completion queue, whose completions tell more. efadv_create_cq."),
+    CORE_METHOD("create_comp_cntr", efa_context_create_comp_cntr,
+                "create_comp_cntr($self, count_bytes=False, comp_memory=None, err_memory=None)\n--\n\n"
+                "Return a counter of what completes, for queue pairs to be attached to. efadv_create_comp_cntr."),
     {NULL, NULL, 0, NULL},
 };
 

@@ -29,6 +29,7 @@
     X(IBV_WC_EX_WITH_DLID_PATH_BITS, 1 << 6)                                                                           \
     X(IBV_WC_STANDARD_FLAGS, 0x7f)
 
+/* Of verbs.h too, but of rdma-core 65: older headers lack them. */
 #define EFA_CONSTANTS(X)                                                                                               \
     X(EFADV_DEVICE_ATTR_CAPS_RDMA_READ, DV_CAP_RDMA_READ)                                                              \
     X(EFADV_DEVICE_ATTR_CAPS_RNR_RETRY, DV_CAP_RNR_RETRY)                                                              \
@@ -37,6 +38,12 @@
     X(EFADV_DEVICE_ATTR_CAPS_UNSOLICITED_WRITE_RECV, DV_CAP_UNSOLICITED_WRITE_RECV)                                    \
     X(EFADV_DEVICE_ATTR_CAPS_CQ_WITH_EXT_MEM_DMABUF, DV_CAP_CQ_WITH_EXT_MEM_DMABUF)                                    \
     X(EFADV_DEVICE_ATTR_CAPS_COMP_CNTR, DV_CAP_COMP_CNTR)                                                              \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_SEND, 1 << 0)                                                                         \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_RECV, 1 << 1)                                                                         \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ, 1 << 2)                                                                    \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, 1 << 3)                                                             \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE, 1 << 4)                                                                   \
+    X(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, 1 << 5)                                                            \
     X(EFADV_WR_PROCESSING_HINT_BURST_PPS_SENSITIVE, 1 << 0)
 /* clang-format on */
 

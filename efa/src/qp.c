@@ -9,6 +9,7 @@
 #include "args.h"
 #include "attrs.h"
 #include "classes.h"
+#include "comp_cntr.h"
 #include "efa_context.h"
 #include "efa_send_wr.h"
 #include "efa_wr.h"
@@ -22,6 +23,7 @@ struct efa_qp {
     struct ibv_qp_ex *ex; /* the library's, behind the queue pair, for builders */
     struct dv_qp *dv;     /* NULL where it was not made for processing hints */
     struct efa_wr_limits limits;
+    PyObject *counters; /* a list of those that it was attached to, which live as long as it; NULL without any */
 };
 
 #define SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
@@ -640,6 +642,20 @@ static PyObject *qp_query_wqs(PyObject *op, PyObject *ignored)
     return Py_BuildValue("(NN)", first, second);
 }
 
+static PyObject *qp_attach_comp_cntr(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    return efa_comp_cntr_attach((struct core_object *)self, &((struct efa_qp *)self)->counters, args, nargs, kwnames);
+}
+
+/* The queue pair goes before its counters. None of them leads back to it, so the collector need not know of them. */
+static void qp_dealloc(PyObject *self)
+{
+    PyObject *counters = ((struct efa_qp *)self)->counters;
+
+    core_object_dealloc(self);
+    Py_XDECREF(counters);
+}
+
 static PyObject *qp_get_send_ops_flags(PyObject *op, void *ignored)
 {
     struct efa_qp *self = (struct efa_qp *)op;
@@ -680,6 +696,9 @@ static PyMethodDef qp_methods[] = {
      "Set those fields of struct ibv_qp_attr that attr_mask names. ibv_modify_qp."},
     {"query", qp_query, METH_NOARGS,
      "query($self)\n--\n\nReturn a dict of the fields of struct ibv_qp_attr that EFA has, and a QPCap. ibv_query_qp."},
+    CORE_METHOD("attach_comp_cntr", qp_attach_comp_cntr,
+                "attach_comp_cntr($self, cntr, ops)\n--\n\n"
+                "Have a CompCntr count what completes, CompCntrOps bits say what. ibv_qp_attach_comp_cntr."),
     {"query_wqs", qp_query_wqs, METH_NOARGS,
      "query_wqs($self)\n--\n\nReturn the rings behind the send and the receive queue, as WQAttr. efadv_query_qp_wqs."},
     {NULL, NULL, 0, NULL},
@@ -697,7 +716,8 @@ static PyMemberDef qp_members[] = {CORE_LIFETIME_MEMBERS, {NULL, 0, 0, 0, NULL}}
 static PyType_Slot qp_slots[] = {
     {Py_tp_doc, "QP()\n--\n\nA queue pair; PD.create_qp() makes one."},
     {Py_tp_new, core_qp_no_constructor},
-    CORE_LIFETIME_SLOTS,
+    {Py_tp_traverse, core_object_traverse},
+    {Py_tp_dealloc, qp_dealloc},
     {Py_tp_repr, qp_repr},
     {Py_tp_methods, qp_methods},
     {Py_tp_getset, qp_getset},

@@ -237,3 +237,24 @@ STUB_EXPORT struct stub_efadv_qp *efadv_qp_from_ibv_qp_ex(struct ibv_qp_ex *qp)
     return &((struct stub_qp *)qp)->efadv;
 }
 #endif
+
+#if STUB_RELEASE >= 65
+/* Where a value lies: an address; of a dma-buf, which nobody here can map, the counter's own memory stands in. */
+static uint64_t *location(const struct stub_efadv_memory_location *memory)
+{
+    return memory->type == 0 ? (uint64_t *)memory->ptr : NULL;
+}
+
+STUB_EXPORT struct stub_comp_cntr *efadv_create_comp_cntr(struct ibv_context *context, struct stub_comp_cntr_attr *attr,
+                                                          struct stub_efadv_comp_cntr_init_attr *efa, uint32_t length)
+{
+    int err = enter_on(context, VERB_efadv_create_comp_cntr);
+
+    if (err)
+        return stub_null(err);
+    if (attr->comp_mask || attr->type > 1 || !good_input(efa, length, 48, sizeof *efa))
+        return stub_null(EINVAL);
+    return stub_comp_cntr_new(context, efa->flags & 1 ? location(&efa->comp) : NULL,
+                              efa->flags & 2 ? location(&efa->err) : NULL);
+}
+#endif

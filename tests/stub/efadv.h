@@ -99,4 +99,24 @@ struct stub_efadv_rq_depth_attr {
     uint32_t max_recv_sge;
 };
 
+struct stub_comp_cntr_attr {
+    uint32_t comp_mask, type, flags;
+};
+
+struct stub_efadv_memory_location {
+    uint8_t *ptr;
+    struct {
+        uint64_t offset;
+        int32_t fd;
+        uint32_t reserved;
+    } dmabuf;
+    uint8_t type, reserved[7];
+};
+
+struct stub_efadv_comp_cntr_init_attr {
+    uint64_t comp_mask;
+    uint32_t flags, reserved;
+    struct stub_efadv_memory_location comp, err;
+};
+
 #endif

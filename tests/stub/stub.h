@@ -21,7 +21,9 @@
 #endif
 
 /* What the EFA device can do, as far as libefa of the release tells. */
-#if STUB_RELEASE >= 59
+#if STUB_RELEASE >= 65
+#define STUB_EFA_CAPS 0x7fu
+#elif STUB_RELEASE >= 59
 #define STUB_EFA_CAPS 0x3fu
 #elif STUB_RELEASE >= 43
 #define STUB_EFA_CAPS 0x7u
@@ -39,7 +41,9 @@
     X(destroy_ah) X(attach_mcast) X(detach_mcast) X(get_async_event) X(ack_async_event) X(fork_init) \
     X(create_qp_ex) X(wr_start) X(wr_complete) X(wr_abort) X(start_poll) X(next_poll) X(end_poll) \
     X(efadv_query_device) X(efadv_query_ah) X(efadv_create_qp_ex) X(efadv_create_cq) X(efadv_query_mr) \
-    X(efadv_query_cq) X(efadv_query_qp_wqs) X(efadv_get_max_sq_depth) X(efadv_get_max_rq_depth)
+    X(efadv_query_cq) X(efadv_query_qp_wqs) X(efadv_get_max_sq_depth) X(efadv_get_max_rq_depth) \
+    X(efadv_create_comp_cntr) X(destroy_comp_cntr) X(read_comp_cntr) X(read_err_comp_cntr) X(set_comp_cntr) \
+    X(set_err_comp_cntr) X(inc_comp_cntr) X(inc_err_comp_cntr) X(qp_attach_comp_cntr)
 
 enum stub_verb {
 #define X(name) VERB_##name,
@@ -48,7 +52,7 @@ enum stub_verb {
     VERB_COUNT
 };
 
-#define STUB_KINDS(X) X(context) X(pd) X(mr) X(cq) X(channel) X(qp) X(srq) X(ah) X(device_list)
+#define STUB_KINDS(X) X(context) X(pd) X(mr) X(cq) X(channel) X(qp) X(srq) X(ah) X(comp_cntr) X(device_list)
 
 enum stub_kind {
 #define X(name) KIND_##name,
@@ -108,6 +112,21 @@ struct stub_mr {
     struct ibv_mr mr;
     struct stub_object object;
 };
+
+/* A struct ibv_comp_cntr, which older headers lack, begins with these two. */
+struct stub_comp_cntr {
+    struct ibv_context *context;
+    uint32_t handle;
+    struct stub_object object;
+    uint64_t *values[2];
+    uint64_t own[2];
+};
+
+struct stub_attach_comp_cntr_attr {
+    uint32_t comp_mask, op_mask;
+};
+
+struct stub_comp_cntr *stub_comp_cntr_new(struct ibv_context *context, uint64_t *comp, uint64_t *err);
 
 struct stub_ah {
     struct ibv_ah ah;
