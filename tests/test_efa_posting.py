@@ -465,7 +465,7 @@ def test_what_libefa_tells_of_objects(rig: Rig, ah: Any) -> None:
     ib = rig.ib
     attr = rig.ctx.query_efa_device()
     assert (attr.max_sq_wr, attr.max_rq_wr, attr.max_sq_sge, attr.max_rq_sge) == (4096, 32768, 8, 8)
-    assert (attr.inline_buf_size, attr.device_caps, attr.max_rdma_size) == (32, 0x3F, 1 << 31)
+    assert (attr.inline_buf_size, attr.device_caps, attr.max_rdma_size) == (32, 0x7F, 1 << 31)
     assert attr.device_caps & ib.EfaDeviceCaps.RDMA_WRITE
     assert ah.ahn == ah_handle(ah) & 0xFFFF
     mr = rig.mr.query_efa()
