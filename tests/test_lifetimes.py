@@ -606,6 +606,7 @@ def one_round(rig: Rig, close: bool) -> None:
     cq.ack_events()
     assert ctx.get_async_event(timeout=1).qp is qp
     assert [wc.wr_id for wc in cq.poll(4)] == [1]
+    assert cq.wait(4, 0.00001, None) == []
     rig.stub.push_cq_event(cq)
     rig.stub.raise_event(ctx, 1, qp)
     if close:

@@ -130,13 +130,15 @@ def test_close_while_others_post(rig: Rig, quick_switches: None) -> None:
 
 
 def test_close_while_others_poll(rig: Rig, quick_switches: None) -> None:
+    channel = rig.keep(rig.ctx.create_comp_channel())
+
     def make() -> Any:
-        cq = rig.ctx.create_cq(64)
+        cq = rig.ctx.create_cq(64, channel)
         for i in range(8):
             rig.stub.push_wc(cq, wr_id=i)
         return cq
 
-    race(rig, make, lambda cq: cq.poll(4), lambda cq: (cq.poll(100), cq.req_notify()))
+    race(rig, make, lambda cq: cq.poll(4), lambda cq: (cq.poll(100), cq.req_notify()), lambda cq: cq.wait(4))
 
 
 def test_close_while_others_ask_without_the_gil(rig: Rig, quick_switches: None) -> None:
