@@ -19,17 +19,17 @@ from endpoints import Endpoint, all_access, poll_for
 from place import Node, Place, seconds
 
 pytestmark = [pytest.mark.needs("rc"), pytest.mark.only("ibverbs")]
-SCRIPT = Path(__file__).parent / "peers" / "remote_end.py"
+PEERS = Path(__file__).parent / "peers"
 
 
 class Peer:
-    """The other process: its methods are those of Remote in peers/remote_end.py."""
+    """The other process: its methods are those of Remote in peers/remote_end.py, or of another script there."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, script: str = "remote_end.py") -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             server.settimeout(seconds(20))
             port = server.getsockname()[1]
-            self.process = subprocess.Popen([sys.executable, str(SCRIPT), node.name, str(port)])
+            self.process = subprocess.Popen([sys.executable, str(PEERS / script), node.name, str(port)])
             self.sock, _ = server.accept()
         self.sock.settimeout(seconds(20))
         self.wire = self.sock.makefile("rw")
