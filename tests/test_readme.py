@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples in the READMEs and in the documentation do what they say."""
+"""The examples in the READMEs do what they say. (test_docs.py runs those of docs/.)"""
 
 from __future__ import annotations
 
@@ -42,13 +42,3 @@ def test_the_example_of_the_package_moves_data(ib: Any, node: Node, monkeypatch:
         scope: dict[str, Any] = {}
         exec(text, scope)
         assert scope["data"] == b"hello, hello,"
-
-
-@pytest.mark.needs("rc")
-@pytest.mark.parametrize("page", ["errors", "recovery", "timers", "waiting"])
-def test_the_examples_of_a_page_run_one_after_the_other(ib: Any, page: str) -> None:
-    texts = examples(ROOT / "docs" / f"{page}.md")
-    assert texts
-    scope: dict[str, Any] = {"__name__": page}
-    for text in texts:
-        exec(compile(text, f"{page}.md", "exec"), scope)

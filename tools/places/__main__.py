@@ -8,6 +8,7 @@ import sys
 import benchmark
 import c_units
 import compilers
+import documentation
 import fuzzing
 import host
 import host_itself
@@ -48,6 +49,7 @@ PLACES = [
     Place("soak", "ten minutes of that: only when named (RDMA_TEST_SOAK_SECONDS)", soak.run_soak, only_when_named=True),
     Place("testing", "the same of Debian testing, a moving target: only when named", rdma_core.run_on_debian_testing,
           only_when_named=True),
+    Place("docs", "the documentation: what stands in it runs on softrdma, and its site builds", documentation.run_docs),
     Place("types", "mypy and stubtest", type_checks.run_type_checks),
     Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
     Place("bench", "the benchmark's short form: a report", benchmark.run_bench),
