@@ -138,3 +138,24 @@ def test_closing_a_listener_ends_the_loop_over_it(ib: Any, host: str) -> None:
         assert [request async for request in listener] == []
 
     run(main())
+
+
+def test_a_number_that_closing_gave_away_is_watched_for_its_new_owner(ib: Any, host: str) -> None:
+    async def main() -> None:
+        for _ in range(20):
+            old = ib.CMListener(host)
+            ended = asyncio.create_task(old.next_request())
+            await asyncio.sleep(0)
+            old.close()
+            with ib.CMListener(host) as listener:  # most likely on the same descriptor
+                waiting = asyncio.create_task(listener.next_request())
+                with pytest.raises(ib.VerbsError):
+                    await ended
+                connecting = asyncio.create_task(client(ib, listener))
+                request = await waiting
+                server = End(ib, request)
+                await request.accept_async(timeout=seconds(10))
+                (await connecting).close()
+                server.close()
+
+    run(main())

@@ -91,7 +91,7 @@ class Channel:
         self.news: deque[CMEvent] = deque()
         """The other events."""
         self._wakers: set[Callable[[], None]] = set()
-        self._watching: dict[asyncio.AbstractEventLoop, int] = {}
+        self._watching: dict[asyncio.AbstractEventLoop, tuple[int, int]] = {}
         self._running: str | None = None
 
     @classmethod
@@ -228,22 +228,34 @@ class Channel:
             return
         try:
             self._watch(loop)
-            await ready
+            try:
+                await ready
+            finally:
+                self._unwatch(loop)
         finally:
             self._leave(waker)
-            self._unwatch(loop)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop say when the descriptor is readable: it takes one callback for a descriptor, we count."""
-        self._watching[loop] = self._watching.get(loop, 0) + 1
-        if self._watching[loop] == 1:
-            loop.add_reader(self._fd, self._wake)
+        """Have the loop say when the descriptor is readable: it takes one callback for a descriptor, so we count.
+
+        It watches a duplicate, which only the loop closes: another thread's close() must not give the number away while
+        the loop has it.
+        """
+        fd, count = self._watching.get(loop, (-1, 0))
+        if not count:
+            fd = os.dup(self._fd)
+            _descriptors.add(fd)
+            loop.add_reader(fd, self._wake)
+        self._watching[loop] = fd, count + 1
 
     def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._watching[loop] -= 1
-        if self._watching[loop] == 0:
-            del self._watching[loop]
-            loop.remove_reader(self._fd)
+        fd, count = self._watching.pop(loop)
+        if count > 1:
+            self._watching[loop] = fd, count - 1
+            return
+        loop.remove_reader(fd)
+        _descriptors.discard(fd)
+        os.close(fd)
 
     # ---- courses of events ----
 
