@@ -170,6 +170,55 @@ class TestOne:
         assert descriptors() == before
 
 
+class TestCost:
+    def cpu(self, call: Callable[[], Any]) -> float:
+        before = time.thread_time()
+        call()
+        return time.thread_time() - before
+
+    def test_a_sleeping_wait_uses_no_cpu(self, one: Channel) -> None:
+        assert self.cpu(lambda: one.queues[0].wait(1, 0.5, None)) < 0.05
+
+    def test_a_wait_spins_as_long_as_it_was_told_and_then_sleeps(self, one: Channel) -> None:
+        assert self.cpu(lambda: one.queues[0].wait(1, 0.6, 0.05)) < 0.15
+
+    def test_a_spinning_wait_sees_a_completion_without_an_event(self, one: Channel) -> None:
+        """What comes while it spins costs no arming, no event and no wake-up."""
+        armed = one.rig.stub.calls("req_notify_cq")
+        waiter = asleep(lambda: one.queues[0].wait(1, spin=30))
+        one.complete()
+        assert len(waiter.finish()) == 1
+        assert one.rig.stub.calls("req_notify_cq") == armed
+
+    def test_polling_and_other_python_threads_leave_each_other_a_share(self, one: Channel) -> None:
+        """Beside each other for a while, neither a poll loop nor a thread that counts comes to a stop."""
+        stop, counts = threading.Event(), [0, 0]
+
+        def poll() -> None:
+            while not stop.is_set():
+                one.queues[0].poll(1)
+                counts[0] += 1
+
+        def count() -> None:
+            while not stop.is_set():
+                counts[1] += 1
+
+        def rates(*bodies: Callable[[], None]) -> list[float]:
+            counts[:] = [0, 0]
+            stop.clear()
+            began = time.monotonic()
+            threads = [Waiter(body) for body in bodies]
+            time.sleep(0.4)
+            stop.set()
+            for thread in threads:
+                thread.finish()
+            return [n / (time.monotonic() - began) for n in counts]
+
+        alone_polling, alone_counting = rates(poll)[0], rates(count)[1]
+        polling, counting = rates(poll, count)
+        assert polling > alone_polling * 0.02 and counting > alone_counting * 0.02
+
+
 class TestErrors:
     @pytest.mark.parametrize("spin", [None, 0.01])
     def test_a_poll_that_fails_is_raised_and_the_next_call_goes_on(
@@ -325,6 +374,30 @@ class TestThreads:
         rig.stub.open_gate("destroy_cq")
         assert len(waiter.finish()) == 1
         thread.join(30)
+
+
+class TestEventsOfObjectsThatGo:
+    def test_an_event_about_a_queue_pair_that_is_being_closed_has_no_queue_pair(self, rig: Rig) -> None:
+        qp = rig.make_qp()
+        pointer = int(qp.ptr)
+        rig.stub.close_gate("query_qp")
+        asking = Waiter(qp.query)
+        wait_until(lambda: rig.stub.inside("query_qp") == 1, "the call is inside")
+        closing = Waiter(qp.close)  # which waits for the call
+        rig.stub.raise_event(rig.ctx, 1, pointer)
+        event = rig.ctx.get_async_event(5)
+        rig.stub.open_gate("query_qp")
+        asking.finish()
+        closing.finish()
+        assert event.event_type == 1 and event.qp is None and event.port_num is None
+        assert qp.closed and "AsyncEvent" in repr(event)
+
+    def test_an_event_keeps_the_object_that_is_closed_later(self, rig: Rig) -> None:
+        qp = rig.make_qp()
+        rig.stub.raise_event(rig.ctx, 1, qp)
+        event = rig.ctx.get_async_event(5)
+        qp.close()
+        assert event.qp is qp and event.qp.closed
 
 
 class TestLosingNothing:
