@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,12 +35,13 @@ def pair(make: Make) -> tuple[Endpoint, Endpoint]:
 
 
 @pytest.fixture
-def datagrams(make: Make) -> tuple[Endpoint, Endpoint, Any]:
+def datagrams(make: Make) -> Iterator[tuple[Endpoint, Endpoint, Any]]:
     a, b = make(UD), make(UD)
     connect(a, b)
     for i in range(16):
         b.post_recv(256, offset=256 * i, wr_id=i)
-    return a, b, a.pd.create_ah(a.ah_attr(b))
+    with a.pd.create_ah(a.ah_attr(b)) as ah:
+        yield a, b, ah
 
 
 def datagram(a: Endpoint, b: Endpoint, ah: Any, length: int) -> Any:
