@@ -111,7 +111,7 @@ static uint32_t *entry_of(struct region *r, uint32_t context, uint32_t handle)
 /* Everything the program has not destroyed itself, children before parents. */
 static void destroy(struct region *r, uint32_t context)
 {
-    static const enum object_type order[] = {OBJ_QP, OBJ_MW, OBJ_AH, OBJ_SRQ, OBJ_CQ, OBJ_MR, OBJ_PD};
+    static const enum object_type order[] = {OBJ_QP, OBJ_COUNTER, OBJ_MW, OBJ_AH, OBJ_SRQ, OBJ_CQ, OBJ_MR, OBJ_PD};
     struct context *c = &r->context[context];
 
     for (size_t k = 0; k < NELEM(order); k++) {

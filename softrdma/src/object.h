@@ -19,6 +19,7 @@ void cq_free(struct region *r, uint32_t index);
 void qp_free(struct region *r, uint32_t index);
 void srq_free(struct region *r, uint32_t index);
 void ah_free(struct region *r, uint32_t index);
+void counter_free(struct region *r, uint32_t index);
 
 /* Waits until no data path uses what this PD's keys name any more: after a key was taken away, before its
  * memory goes. */

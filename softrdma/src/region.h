@@ -12,7 +12,7 @@
  *   qp.sq_lock       the send queue and the requester's state
  *   qp.rq_lock       the receive queue and the responder's state, also taken by peers
  *   srq.lock         the shared receive queue
- *   region.mw_lock   memory windows; region.atomic_lock[] values under atomics
+ *   region.mw_lock   memory windows; region.atomic_lock[] values under atomics; counter.lock
  *   cq.lock          the completion queue and its arming
  *   faults.lock      rules; nothing is locked under it
  *   context.events_lock, channel.lock      what has been reported to user space
@@ -47,6 +47,7 @@
 #define MAX_SRQS (1u << 13)
 #define MAX_AHS (1u << 15)
 #define SHORT_QPNS 256
+#define MAX_COUNTERS 1024
 #define MAX_GROUPS 1024 /* multicast memberships */
 #define FIRST_QP 0x11
 _Static_assert(MAX_QPS <= 1u << 16, "the low half of a QP number");
@@ -63,7 +64,7 @@ _Static_assert(MAX_QPS <= 1u << 16, "the low half of a QP number");
 #define NONE UINT32_MAX
 
 /* What a handle of user space stands for. */
-enum object_type { OBJ_NONE, OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_QP, OBJ_SRQ, OBJ_AH };
+enum object_type { OBJ_NONE, OBJ_PD, OBJ_MR, OBJ_MW, OBJ_CQ, OBJ_QP, OBJ_SRQ, OBJ_AH, OBJ_COUNTER };
 
 /* A job for the thread of a process that copies on behalf of peers which may not reach into its memory. */
 struct agent_box {
@@ -240,6 +241,19 @@ struct nic {
     _Atomic uint64_t gid[NIC_GIDS][2]; /* all zeros: empty */
 };
 
+/* Two numbers that a device keeps up to date in the program's memory. */
+struct counter {
+    pthread_mutex_t lock; /* the last that is taken */
+    uint32_t born;
+    uint32_t used, context, proc;
+    uint32_t refs; /* kinds of operation of queue pairs that it counts */
+    uint64_t value[2]; /* completed, failed */
+    struct {
+        uint64_t addr;            /* in proc */
+        uint64_t mapping, mapped; /* of a dma-buf */
+    } memory[2];
+};
+
 /* A device's own record of an address: handles for one GID in one PD share it, and its number. */
 struct address {
     uint32_t refs, pd;
@@ -274,7 +288,7 @@ struct region {
     uint64_t heap_start;       /* offset in the file */
     uint64_t heap_next;        /* unit from which the next search starts */
     _Atomic uint64_t heap_end; /* offset in the file up to which it is in use; grows */
-    struct table pds, mrs, mws, cqs, qps, srqs, ahs, addresses;
+    struct table pds, mrs, mws, cqs, qps, srqs, ahs, addresses, counters;
     uint64_t pd_bits[TABLE_BITS(MAX_PDS)];
     uint64_t mr_bits[TABLE_BITS(MAX_MRS)];
     uint64_t mw_bits[TABLE_BITS(MAX_MWS)];
@@ -282,6 +296,7 @@ struct region {
     _Atomic uint64_t qp_bits[TABLE_BITS(MAX_QPS)];
     uint64_t srq_bits[TABLE_BITS(MAX_SRQS)];
     uint64_t ah_bits[TABLE_BITS(MAX_AHS)];
+    uint64_t counter_bits[TABLE_BITS(MAX_COUNTERS)];
     uint64_t address_bits[TABLE_BITS(MAX_AHS)];
     uint64_t heap_bits[HEAP_SIZE / HEAP_UNIT / 64];
 
@@ -300,6 +315,7 @@ struct region {
     struct qp qp[MAX_QPS];
     struct srq srq[MAX_SRQS];
     struct ah ah[MAX_AHS];
+    struct counter counter[MAX_COUNTERS];
     struct address address[MAX_AHS];
     uint16_t address_of[MAX_PDS][MAX_NICS]; /* for a PD, to a device; 0: none */
     /* Of devices whose QP numbers have 16 bits: the upper 8 are the region's slot, the lower 8 lead here. Table index

@@ -86,9 +86,12 @@ def run_newest(host: Host, suite: Path, devices: str) -> dict[str, str]:
     return results(over_newest(host, [*python], f"{suite.parent}/bin", **env))
 
 
-def test_a_queue_may_lie_in_the_programs_memory(host: Host, newest: Path, built: Callable[..., Path]) -> None:
-    program = built("cq_memory", "programs/cq_memory.c", flags=("-Wl,--no-as-needed", "-lefa", "-ldl"))
-    assert "100 rounds" in over_newest(host, [program], SOFTRDMA_DEVICES="efa:1").must()
+@pytest.mark.parametrize(("name", "said"), [("cq_memory", "100 rounds"), ("counters", "counted")])
+def test_the_newest_calls_are_answered(
+    host: Host, newest: Path, built: Callable[..., Path], name: str, said: str
+) -> None:
+    program = built(name, f"programs/{name}.c", flags=("-Wl,--no-as-needed", "-lefa", "-ldl"))
+    assert said in over_newest(host, [program], SOFTRDMA_DEVICES="efa:1").must()
 
 
 def test_the_suite_of_the_newest_release_passes(host: Host, newest: Path) -> None:
@@ -108,7 +111,9 @@ def test_an_older_device_does_what_it_can(host: Host, newest: Path, generation: 
 
 
 def libfabric(**env: str) -> dict[str, Any]:
-    """The provider would talk over shared memory to a process of the same machine, and gives up at a NIC of another kind."""
+    """The provider would talk to a process of the same machine over shared memory, and gives up at a NIC of another
+    kind.
+    """
     return {"SOFTRDMA_DEVICES": "efa:2", "FI_EFA_ENABLE_SHM_TRANSFER": "0", **env}
 
 

@@ -5,6 +5,7 @@
 
 #include "../sysfs.h"
 #include "../uverbs_table.h"
+#include "counter.h"
 
 #define DRIVER_ID_EFA 17
 #define VENDOR_AMAZON 0x1d0f
@@ -178,6 +179,7 @@ static int query_mr(struct call *c)
 }
 
 static const struct uverbs_method methods[] = {
+    COUNTER_METHODS,
     DRIVER_METHOD(UVERBS_OBJECT_MR, MR_QUERY, "EFA_MR_QUERY", query_mr, HANDLE(MR_QUERY_HANDLE),
                   OUT(MR_QUERY_VALIDITY, 2), OUT(MR_QUERY_RECV_IC, 2), OUT(MR_QUERY_READ_IC, 2),
                   OUT(MR_QUERY_RDMA_RECV_IC, 2)),

@@ -18,6 +18,7 @@
 #define EFA_MAX_RX_SGE 16 /* of any make */
 #define EFA_GRH 40u       /* that much of a datagram's receive stays for a header */
 #define EFA_RNR_FOREVER 7
+#define EFA_COUNT_KINDS 6
 
 /* What a make of the device can do, and how much. */
 struct efa_make {
@@ -67,6 +68,8 @@ struct efa_qp {
     uint32_t rq_entries;
     uint64_t rq_doorbell;
     uint16_t rq_taken;
+
+    uint16_t counter[EFA_COUNT_KINDS]; /* index + 1 of what counts each kind of operation (counter.h); under both locks */
 
     struct efa_pending pending[];
 };

@@ -7,7 +7,7 @@
 #define CAPS_1 (CAPS_0 | EFA_CAP_RDMA_READ)
 #define CAPS_2 (CAPS_1 | EFA_CAP_RDMA_WRITE)
 #define CAPS_3 (CAPS_2 | EFA_CAP_UNSOLICITED_WRITE_RECV)
-#define CAPS_4 (CAPS_3 | EFA_CAP_CQ_WITH_EXT_MEM | EFA_CAP_SQ_64_BIT_REQ_ID)
+#define CAPS_4 (CAPS_3 | EFA_CAP_CQ_WITH_EXT_MEM | EFA_CAP_COMP_CNTR | EFA_CAP_SQ_64_BIT_REQ_ID)
 
 #define LIMITS                                                                                               \
     .mtu = 8928, .max_qp = SHORT_QPNS, .max_cq = 512, .max_mr = MAX_MRS - 64, .max_pd = 256,                 \

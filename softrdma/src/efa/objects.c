@@ -8,6 +8,7 @@
 #include "../process.h"
 #include "../timer.h"
 #include "../uverbs.h"
+#include "counter.h"
 #include "efa.h"
 
 /* Where in their pages these lie: at places that nothing else suggests, as on the device. */
@@ -254,6 +255,8 @@ void efa_destroy_qp(struct region *r, struct qp *qp)
 {
     atomic_store(&qp->state, QPS_DEAD);
     timer_set(r, qp, 0);
+    if (qp->own.offset)
+        counter_detach(r, efa_qp_of(r, qp));
     if (qp->qpn != NONE)
         efa_drop_qpn(r, qp->device, qp->qpn);
     give(r, &qp->sq);

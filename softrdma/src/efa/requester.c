@@ -10,6 +10,7 @@
 #include "../object.h"
 #include "../process.h"
 #include "../timer.h"
+#include "counter.h"
 #include "efa.h"
 
 #define RNR_NS UINT64_C(2000000)       /* between two tries while there is no receive */
@@ -22,6 +23,11 @@ static bool is_srd(const struct qp *qp)
     return qp->type == EFA_QPT_SRD;
 }
 
+static uint32_t counted_as(uint32_t opcode)
+{
+    return opcode == EFA_READ ? COUNT_READ : opcode == EFA_WRITE ? COUNT_WRITE : COUNT_SEND;
+}
+
 static void finish(struct region *r, struct qp *qp, const struct efa_tx_wqe *w, int status)
 {
     struct efa_cqe e = {.req_id = w->meta.req_id, .status = (uint8_t)status, .qp_num = (uint16_t)qp->qpn};
@@ -29,6 +35,7 @@ static void finish(struct region *r, struct qp *qp, const struct efa_tx_wqe *w, 
     TRACE("qp %#x opcode %u: status %d", qp->qpn, w->meta.ctrl1 & EFA_TX_OPCODE, status);
     if (efa_qp_of(r, qp)->flags & EFA_QP_64_BIT_REQ_ID)
         memcpy(e.req_id_ex, w->meta.req_id_ex, sizeof(e.req_id_ex));
+    counter_note(r, efa_qp_of(r, qp), counted_as(w->meta.ctrl1 & EFA_TX_OPCODE), status == EFA_OK);
     if (w->meta.ctrl2 & EFA_TX_COMP_REQ)
         efa_complete(r, qp->send_cq, &e, EFA_SEND_QUEUE, w->meta.ctrl1 & EFA_TX_OPCODE, 0);
 }

@@ -3,6 +3,7 @@
  * rq_lock. */
 #include "../fault/fault.h"
 #include "../object.h"
+#include "counter.h"
 #include "efa.h"
 
 /* A receive that was looked at. */
@@ -55,6 +56,7 @@ void efa_flush_receives(struct region *r, struct qp *qp)
         struct efa_cqe e = {.req_id = rx.req_id, .status = EFA_FLUSHED, .qp_num = (uint16_t)qp->qpn};
 
         take(r, qp, &rx);
+        counter_note(r, efa_qp_of(r, qp), COUNT_RECV, false);
         efa_complete(r, qp->recv_cq, &e, EFA_RECV_QUEUE, 0, 0);
     }
 }
@@ -78,6 +80,8 @@ static void report(struct region *r, struct qp *qp, const struct efa_request *q,
         memcpy(e.src_addr, q->sgid, sizeof(e.src_addr));
     if (q->opcode == EFA_WRITE)
         e.length_hi = (uint16_t)(q->length >> 16);
+    if (rx)
+        counter_note(r, efa_qp_of(r, qp), COUNT_RECV, status == EFA_OK);
     efa_complete(r, qp->recv_cq, &e, EFA_RECV_QUEUE, q->opcode,
                  (has_imm ? EFA_CQE_HAS_IMM : 0) | (rx ? 0 : EFA_CQE_UNSOLICITED));
 }
@@ -215,10 +219,14 @@ static int respond_write(struct region *r, struct qp *qp, struct efa_request *q)
 int efa_respond(struct region *r, uint32_t index, struct efa_request *q)
 {
     struct qp *qp = &r->qp[index];
+    int status;
 
     if (q->opcode == EFA_SEND)
         return respond_send(r, qp, q);
     if (efa_find_ahn(r, qp->pd, q->sgid) == EFA_NO_AH)
         return EFA_UNKNOWN_PEER;
-    return q->opcode == EFA_READ ? respond_read(r, qp, q) : respond_write(r, qp, q);
+    status = q->opcode == EFA_READ ? respond_read(r, qp, q) : respond_write(r, qp, q);
+    if (status == EFA_OK)
+        counter_note(r, efa_qp_of(r, qp), q->opcode == EFA_READ ? COUNT_REMOTE_READ : COUNT_REMOTE_WRITE, true);
+    return status;
 }

@@ -1,22 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A completion queue of the EFA device in memory that the program brings by a descriptor: a message to itself, through
+/* A completion queue of the EFA device in memory that the program brings by a descriptor: messages to itself, through
  * the library's polling. Needs rdma-core 59; declares what the headers of older ones lack. */
-#include <dlfcn.h>
-#include <errno.h>
-#include <infiniband/efadv.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#define CHECK(condition)                                                                                     \
-    do {                                                                                                     \
-        if (!(condition)) {                                                                                  \
-            fprintf(stderr, "%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno);        \
-            exit(1);                                                                                         \
-        }                                                                                                    \
-    } while (0)
+#include "efa_self.h"
 
 struct cq_attr { /* efadv_cq_init_attr, as of rdma-core 59 */
     uint64_t comp_mask, wc_flags, flags;
@@ -28,7 +13,7 @@ struct cq_attr { /* efadv_cq_init_attr, as of rdma-core 59 */
     } memory;
 };
 
-enum { SIZE = 1 << 16, OFFSET = 4096, DEPTH = 16, QKEY = 7, ROUNDS = 100 };
+enum { SIZE = 1 << 16, OFFSET = 4096, DEPTH = 16, ROUNDS = 100 };
 
 static struct ibv_cq *make_cq(struct ibv_context *ctx, uint64_t length)
 {
@@ -49,58 +34,26 @@ static struct ibv_cq *make_cq(struct ibv_context *ctx, uint64_t length)
     return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
-static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq)
-{
-    struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_DRIVER,
-                                    .sq_sig_all = 1};
-    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-    struct ibv_qp *qp = efadv_create_driver_qp(pd, &init, EFADV_QP_DRIVER_TYPE_SRD);
-
-    CHECK(qp && ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
-    a.qp_state = IBV_QPS_RTR;
-    CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
-    a.qp_state = IBV_QPS_RTS;
-    CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
-    return qp;
-}
-
 int main(void)
 {
-    static uint8_t memory[64];
-    struct ibv_device **list = ibv_get_device_list(NULL);
-    struct ibv_context *ctx = ibv_open_device(list[0]);
-    struct ibv_pd *pd = ibv_alloc_pd(ctx);
-    struct ibv_cq *cq = make_cq(ctx, SIZE - OFFSET);
-    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-    struct ibv_ah_attr to = {.is_global = 1, .port_num = 1};
-    struct ibv_qp *qp;
-    struct ibv_ah *ah;
+    struct self s = {0};
 
-    CHECK(ctx && pd && cq && mr);
-    CHECK(!make_cq(ctx, 64) && errno == EINVAL); /* too small */
-    qp = make_qp(pd, cq);
-    CHECK(ibv_query_gid(ctx, 1, 0, &to.grh.dgid) == 0);
-    ah = ibv_create_ah(pd, &to);
-    CHECK(ah);
+    self_open(&s);
+    CHECK(s.cq = make_cq(s.ctx, SIZE - OFFSET));
+    CHECK(!make_cq(s.ctx, 64) && errno == EINVAL); /* too small */
+    self_start(&s);
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        struct ibv_sge sge = {(uintptr_t)memory, 8, mr->lkey}, into = {(uintptr_t)memory + 8, 8, mr->lkey};
-        struct ibv_send_wr send = {.wr_id = i, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad_send;
-        struct ibv_recv_wr recv = {.wr_id = ~i, .sg_list = &into, .num_sge = 1}, *bad_recv;
         struct ibv_wc wc[2] = {0};
-        int n = 0;
 
-        memcpy(memory, &i, sizeof(i));
-        send.wr.ud.ah = ah;
-        send.wr.ud.remote_qpn = qp->qp_num;
-        send.wr.ud.remote_qkey = QKEY;
-        CHECK(ibv_post_recv(qp, &recv, &bad_recv) == 0 && ibv_post_send(qp, &send, &bad_send) == 0);
-        while (n < 2)
-            n += ibv_poll_cq(cq, 2 - n, wc + n);
+        memcpy(s.memory, &i, sizeof(i));
+        self_recv(&s, ~i);
+        self_send(&s, i, s.qp->qp_num);
+        self_poll(&s, wc, 2);
         CHECK(wc[0].status == IBV_WC_SUCCESS && wc[1].status == IBV_WC_SUCCESS);
         CHECK((wc[0].wr_id == i || wc[1].wr_id == i) && (wc[0].wr_id == ~i || wc[1].wr_id == ~i));
-        CHECK(memcmp(memory + 8, &i, sizeof(i)) == 0);
+        CHECK(memcmp(s.memory + 8, &i, sizeof(i)) == 0);
     }
-    CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_cq(cq) == 0);
+    CHECK(ibv_destroy_qp(s.qp) == 0 && ibv_destroy_cq(s.cq) == 0);
     printf("%d rounds\n", ROUNDS);
     return 0;
 }
