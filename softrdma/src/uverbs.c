@@ -2,6 +2,7 @@
 /* Decoding of ioctl() and write(), and the table of methods. */
 #include "uverbs.h"
 
+#include "cm/cm.h"
 #include "config.h"
 #include "context.h"
 #include "fault/fault.h"
@@ -79,7 +80,7 @@ const char *uverbs_call_name(size_t i)
             return uverbs_command_name(n);
     }
     i -= uverbs_nmethods + n;
-    return i < NELEM(others) ? others[i] : NULL;
+    return i < NELEM(others) ? others[i] : cm_call_name(i - NELEM(others));
 }
 
 static const struct ib_uverbs_attr *find_attr(const struct call *c, uint16_t id)

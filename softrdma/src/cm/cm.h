@@ -23,6 +23,8 @@ void cm_drop_holder(struct region *r, uint32_t proc);
 /* command.c: what a program writes to the descriptor. */
 ssize_t cm_write(uint32_t file, int fd, const void *buf, size_t length);
 
+const char *cm_call_name(size_t i); /* of the commands, one after another; NULL at the end */
+
 /* A NIC was pulled out. */
 void cm_device_removed(struct region *r, uint32_t device);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "../config.h"
+#include "../fault/fault.h"
 #include "../fd.h"
 #include "../guard.h"
 #include "../libc.h"
@@ -326,30 +327,41 @@ struct command {
 #define CMD(name) [RDMA_USER_CM_CMD_##name]
 
 static const struct command commands[] = {
-    CMD(CREATE_ID) = {"CREATE_ID", create_id, LOCKS_ITSELF, 0, 4, false},
-    CMD(DESTROY_ID) = {"DESTROY_ID", destroy_id, ID_OF(destroy_id), 0, 4, true},
-    CMD(BIND_IP) = {"BIND_IP", bind_ip, LOCKS_ITSELF, 0, 0, false},
-    CMD(RESOLVE_IP) = {"RESOLVE_IP", resolve_ip, LOCKS_ITSELF, 0, 0, false},
-    CMD(RESOLVE_ROUTE) = {"RESOLVE_ROUTE", resolve_route, ID_OF(resolve_route), 0, 0, false},
-    CMD(QUERY_ROUTE) = {"QUERY_ROUTE", query_route, ID_OF(query), 0, CM_ROUTE_ANSWER, false},
-    CMD(CONNECT) = {"CONNECT", connect_id, ID_OF(connect), offsetof(struct rdma_ucm_connect, ece), 0, false},
-    CMD(LISTEN) = {"LISTEN", listen_here, LOCKS_ITSELF, 0, 0, false},
-    CMD(ACCEPT) = {"ACCEPT", accept_id, ID_OF(accept), offsetof(struct rdma_ucm_accept, ece), 0, false},
-    CMD(REJECT) = {"REJECT", reject_id, ID_OF(reject), 0, 0, false},
-    CMD(DISCONNECT) = {"DISCONNECT", disconnect_id, ID_OF(disconnect), 0, 0, false},
-    CMD(INIT_QP_ATTR) = {"INIT_QP_ATTR", init_qp_attr, ID_OF(init_qp_attr), 0, sizeof(struct ib_uverbs_qp_attr),
+    CMD(CREATE_ID) = {"RDMA_CREATE_ID", create_id, LOCKS_ITSELF, 0, 4, false},
+    CMD(DESTROY_ID) = {"RDMA_DESTROY_ID", destroy_id, ID_OF(destroy_id), 0, 4, true},
+    CMD(BIND_IP) = {"RDMA_BIND_IP", bind_ip, LOCKS_ITSELF, 0, 0, false},
+    CMD(RESOLVE_IP) = {"RDMA_RESOLVE_IP", resolve_ip, LOCKS_ITSELF, 0, 0, false},
+    CMD(RESOLVE_ROUTE) = {"RDMA_RESOLVE_ROUTE", resolve_route, ID_OF(resolve_route), 0, 0, false},
+    CMD(QUERY_ROUTE) = {"RDMA_QUERY_ROUTE", query_route, ID_OF(query), 0, CM_ROUTE_ANSWER, false},
+    CMD(CONNECT) = {"RDMA_CONNECT", connect_id, ID_OF(connect), offsetof(struct rdma_ucm_connect, ece), 0, false},
+    CMD(LISTEN) = {"RDMA_LISTEN", listen_here, LOCKS_ITSELF, 0, 0, false},
+    CMD(ACCEPT) = {"RDMA_ACCEPT", accept_id, ID_OF(accept), offsetof(struct rdma_ucm_accept, ece), 0, false},
+    CMD(REJECT) = {"RDMA_REJECT", reject_id, ID_OF(reject), 0, 0, false},
+    CMD(DISCONNECT) = {"RDMA_DISCONNECT", disconnect_id, ID_OF(disconnect), 0, 0, false},
+    CMD(INIT_QP_ATTR) = {"RDMA_INIT_QP_ATTR", init_qp_attr, ID_OF(init_qp_attr), 0, sizeof(struct ib_uverbs_qp_attr),
                          false},
-    CMD(GET_EVENT) = {"GET_EVENT", get_event, LOCKS_ITSELF, 0, 0, false},
-    CMD(SET_OPTION) = {"SET_OPTION", set_option, ID_OF(set_option), 0, 0, false},
-    CMD(NOTIFY) = {"NOTIFY", notify, ID_OF(notify), 0, 0, false},
-    CMD(JOIN_IP_MCAST) = {"JOIN_IP_MCAST", join_ip_mcast, ID_OF(join_ip_mcast), 0, 4, false},
-    CMD(LEAVE_MCAST) = {"LEAVE_MCAST", leave_mcast, LOCKS_ITSELF, 0, 4, false},
-    CMD(MIGRATE_ID) = {"MIGRATE_ID", migrate_id, LOCKS_ITSELF, 0, 4, false},
-    CMD(QUERY) = {"QUERY", query, ID_OF(query), 0, 8, false},
-    CMD(BIND) = {"BIND", bind_any, LOCKS_ITSELF, 0, 0, false},
-    CMD(RESOLVE_ADDR) = {"RESOLVE_ADDR", resolve_addr, LOCKS_ITSELF, 0, 0, false},
-    CMD(JOIN_MCAST) = {"JOIN_MCAST", join_mcast, ID_OF(join_mcast), 0, 4, false},
+    CMD(GET_EVENT) = {"RDMA_GET_EVENT", get_event, LOCKS_ITSELF, 0, 0, false},
+    CMD(SET_OPTION) = {"RDMA_SET_OPTION", set_option, ID_OF(set_option), 0, 0, false},
+    CMD(NOTIFY) = {"RDMA_NOTIFY", notify, ID_OF(notify), 0, 0, false},
+    CMD(JOIN_IP_MCAST) = {"RDMA_JOIN_IP_MCAST", join_ip_mcast, ID_OF(join_ip_mcast), 0, 4, false},
+    CMD(LEAVE_MCAST) = {"RDMA_LEAVE_MCAST", leave_mcast, LOCKS_ITSELF, 0, 4, false},
+    CMD(MIGRATE_ID) = {"RDMA_MIGRATE_ID", migrate_id, LOCKS_ITSELF, 0, 4, false},
+    CMD(QUERY) = {"RDMA_QUERY", query, ID_OF(query), 0, 8, false},
+    CMD(BIND) = {"RDMA_BIND", bind_any, LOCKS_ITSELF, 0, 0, false},
+    CMD(RESOLVE_ADDR) = {"RDMA_RESOLVE_ADDR", resolve_addr, LOCKS_ITSELF, 0, 0, false},
+    CMD(JOIN_MCAST) = {"RDMA_JOIN_MCAST", join_mcast, ID_OF(join_mcast), 0, 4, false},
 };
+
+const char *cm_call_name(size_t i)
+{
+    size_t n = 0;
+
+    for (size_t k = 0; k < NELEM(commands); k++) {
+        if (commands[k].run && n++ == i)
+            return commands[k].name;
+    }
+    return NULL;
+}
 
 static int run_locked(const struct command *c, struct order *o)
 {
@@ -379,6 +391,8 @@ static int run(const struct rdma_ucm_cmd_hdr *head, struct order *o)
     else if (head->out < c->out)
         err = ENOSPC;
     else
+        err = fault_call(o->r, NONE, c->name);
+    if (!err)
         err = c->id_at == LOCKS_ITSELF ? c->run(o) : run_locked(c, o);
     cm_outbox_deliver(&o->out);
     TRACE("cm %s: %d", c->name, err);

@@ -5,6 +5,7 @@
 #include "../config.h"
 #include "../fabric/discovery.h"
 #include "../fabric/peer.h"
+#include "../fault/fault.h"
 #include "../lock.h"
 #include "../nic.h"
 #include "address.h"
@@ -26,6 +27,14 @@ static struct cm_message *append(struct cm_outbox *out)
     return m;
 }
 
+/* Does somebody want it to be lost? */
+static bool is_dropped(struct region *r, const struct cm_id *from)
+{
+    struct fault_site site = {.device = (uint32_t)from->device, .op = FAULT_OP_CM};
+
+    return fault_at(r, FAULT_AT_MESSAGE, &site).kind == FAULT_DROP;
+}
+
 struct cm_message *cm_message_new(struct region *r, const struct cm_id *from, enum cm_message_type type,
                                   struct cm_outbox *out)
 {
@@ -42,7 +51,7 @@ struct cm_message *cm_message_new(struct region *r, const struct cm_id *from, en
     m->from = cm_id_ref(r, from);
     cm_addr_wire_gid(r, &from->src, from->device, sgid);
     cm_addr_wire_gid(r, &from->dst, from->device, m->dgid);
-    m->lost = from->device < 0 || !nic_carries(r, (uint32_t)from->device, sgid);
+    m->lost = from->device < 0 || !nic_carries(r, (uint32_t)from->device, sgid) || is_dropped(r, from);
     m->device = nic_by_gid(r, m->dgid);
     return m;
 }

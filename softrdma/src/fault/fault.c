@@ -91,7 +91,7 @@ static bool matches(const struct fault_rule *rule, uint32_t hook, const struct f
         return false;
     if ((rule->given & KEY_QP) && rule->qpn != site->qpn)
         return false;
-    if (rule->ops ? !(rule->ops >> site->op & 1) : hook != FAULT_AT_COMPLETION && site->op == FAULT_OP_RECV)
+    if (rule->ops ? !(rule->ops >> site->op & 1) : hook != FAULT_AT_COMPLETION && site->op >= FAULT_OP_RECV)
         return false;
     if ((rule->given & KEY_ADDR) && rule->addr != site->addr)
         return false;

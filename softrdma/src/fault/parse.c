@@ -62,6 +62,7 @@ static const struct name ops[] = {
     {"flush", FAULT_OP_FLUSH},
     {"atomic_write", FAULT_OP_ATOMIC_WRITE},
     {"recv", FAULT_OP_RECV},
+    {"cm", FAULT_OP_CM},
     {"write", FAULT_OP_WRITE}, /* shorter names of the same */
     {"write_with_imm", FAULT_OP_WRITE_IMM},
     {"read", FAULT_OP_READ},

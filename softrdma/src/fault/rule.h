@@ -60,7 +60,8 @@ enum fault_op {
     FAULT_OP_BIND_MW,
     FAULT_OP_FLUSH,
     FAULT_OP_ATOMIC_WRITE,
-    FAULT_OP_RECV,
+    FAULT_OP_RECV, /* this and the next only where a rule says so */
+    FAULT_OP_CM,   /* a message of the connection manager */
     FAULT_OPS,
 };
 
