@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from cm_ends import End, Server
+from own_process import own_process
 from place import Place, ipv4_of, seconds
 from test_async_events import wait_for
 
@@ -96,6 +97,7 @@ def test_a_peer_whose_link_is_down_is_not_reached(ib: Any, host: str, place: Pla
         client.close()
 
 
+@own_process
 def test_a_nic_that_is_pulled_out_ends_its_connections(ib: Any, host: str, place: Place, softrdma_faults: Any) -> None:
     with ib.CMListener(host) as listener:
         server = Server(ib, listener)

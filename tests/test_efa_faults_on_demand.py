@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endpoints import UD, Make, connect, expect_none, poll_for
+from own_process import own_process
 from place import seconds
 
 pytestmark = [pytest.mark.needs("efa"), pytest.mark.only("efa")]
@@ -184,6 +185,7 @@ def test_a_device_that_breaks_says_so_and_answers_eio(ib: Any, pair: Any, softrd
     assert caught.value.errno == errno.EIO
 
 
+@own_process
 def test_a_device_that_is_pulled_out_is_gone_and_back(ib: Any, pair: Any, softrdma_faults: Any) -> None:
     a, b = pair
     names = [device.name for device in ib.get_efa_device_list()]

@@ -27,6 +27,7 @@ static void set_first_state(struct region *r, uint32_t device)
     for (uint32_t i = 0; i < NIC_GIDS; i++)
         store_gid(n, i, i < DEVICE_GIDS ? d->gid[i] : NULL);
     atomic_store(&n->link_down, 0);
+    atomic_store(&n->link_told, 0);
     atomic_store(&n->fatal, 0);
     atomic_store(&n->removed, 0);
     atomic_store(&n->disturbed, 0);
@@ -115,14 +116,21 @@ void nic_raise(struct region *r, uint32_t device, uint32_t event)
     }
 }
 
+void nic_begin_link(struct region *r, uint32_t device, bool up)
+{
+    atomic_store(&r->nic[device].disturbed, 1);
+    atomic_store(&r->nic[device].link_down, !up);
+}
+
 void nic_set_link(struct region *r, uint32_t device, bool up)
 {
     struct nic *n = &r->nic[device];
 
-    if (!up == atomic_load(&n->link_down))
+    if (atomic_load(&n->link_down) == !up && atomic_load(&n->link_told) == !up)
         return;
-    atomic_store(&n->disturbed, 1);
-    atomic_store(&n->link_down, !up);
+    nic_begin_link(r, device, up);
+    if (atomic_exchange(&n->link_told, !up) == !up)
+        return;
     sysfs_refresh(device);
     nic_raise(r, device, up ? ASYNC_PORT_ACTIVE : ASYNC_PORT_ERR);
 }
@@ -195,10 +203,14 @@ void nic_remove(struct region *r, uint32_t device)
 void nic_restore(struct region *r, uint32_t device)
 {
     struct nic *n = &r->nic[device];
-    bool was_down = atomic_load(&n->link_down);
+    bool was_down = atomic_load(&n->link_told);
 
     if (!atomic_load(&n->disturbed))
         return;
+    for (uint32_t i = 0; i < MAX_CONTEXTS; i++) {
+        if (atomic_load(&r->context[i].dead) == CONTEXT_FAILED && r->context[i].device == device)
+            atomic_store(&r->context[i].dead, CONTEXT_ALIVE);
+    }
     for (uint32_t i = 0; i < NIC_GIDS; i++)
         nic_set_gid(r, device, i, i < DEVICE_GIDS ? device_at((int)device)->gid[i] : NULL);
     set_first_state(r, device);

@@ -37,12 +37,15 @@ static inline bool nic_carries(struct region *r, uint32_t device, const uint8_t 
 /* The changes, with their asynchronous events and the files that show them. Nothing happens when nothing
  * changes. The caller holds region.lock. */
 void nic_set_link(struct region *r, uint32_t device, bool up);
+/* The first half of that, under any lock: from now on packets pass or do not. */
+void nic_begin_link(struct region *r, uint32_t device, bool up);
 void nic_set_gid(struct region *r, uint32_t device, uint32_t index, const uint8_t *gid); /* NULL: empty */
 /* It works no longer: an event, queue pairs in ERR, EIO to calls. */
 void nic_fail(struct region *r, uint32_t device);
 /* It is pulled out: an event, and what is open of it is of no use any more. */
 void nic_remove(struct region *r, uint32_t device);
-/* There again, working, linked up, with the addresses of the start; contexts from before stay dead. */
+/* There again, working, linked up, with the addresses of the start. Contexts of a NIC that only broke work again, though
+ * not their queue pairs; those of one that was pulled out stay dead. */
 void nic_restore(struct region *r, uint32_t device);
 /* Without a change of state: the event alone, in every context. */
 void nic_raise(struct region *r, uint32_t device, uint32_t event);

@@ -238,6 +238,7 @@ struct ah {
 struct nic {
     _Atomic uint32_t disturbed; /* something is not as it was at the start: whoever moves data has to look */
     _Atomic uint32_t link_down, fatal, removed;
+    _Atomic uint32_t link_told; /* link_down, as events and files last had it */
     _Atomic uint64_t gid[NIC_GIDS][2]; /* all zeros: empty */
 };
 

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "../config.h"
+#include "../device.h"
 #include "../event.h"
 #include "../fabric/discovery.h"
 #include "../libc.h"
 #include "../lock.h"
+#include "../nic.h"
 #include "../process.h"
 #include "../service.h"
 
@@ -117,6 +119,10 @@ static void set_off(struct region *r, struct fault_rule *rule, const struct faul
 {
     if (rule->kind == FAULT_DIE)
         kill(getpid(), SIGKILL);
+    for (int d = 0; rule->kind == FAULT_LINK && d < device_count(); d++) {
+        if (!(rule->given & KEY_DEVICE) || rule->device == (uint32_t)d)
+            nic_begin_link(r, (uint32_t)d, rule->up); /* this request is the first to notice */
+    }
     rule->due++;
     rule->due_qpn = site->qpn;
     wake_service(r);
