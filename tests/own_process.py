@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that need a process of their own: after a NIC was pulled out, what libraries keep open of it (librdmacm does) is
-dead for the rest of the process."""
+"""Tests that need a process of their own: after a NIC was pulled out, what libraries keep open of it (librdmacm does)
+is dead for the rest of the process."""
 
 from __future__ import annotations
 
