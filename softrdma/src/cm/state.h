@@ -144,10 +144,10 @@ struct cm {
     _Atomic uint32_t nlisteners; /* hint, read without the lock */
     _Atomic uint32_t nabandoned; /* hint: files whose last holder has died */
     _Atomic uint32_t nowed;      /* hint: events whose byte is owed */
-    _Atomic uint32_t nstrangers; /* hint: identifiers may have peers that nobody watches yet (watch.h) */
     uint32_t generation;
     _Atomic uint64_t due[CM_PROCS];             /* when each process's service thread will look at timers by itself */
-    _Atomic uint64_t known[CM_PROCS][CM_KNOWN]; /* peers that it watches */
+    _Atomic uint32_t strangers[CM_PROCS];       /* it may have peers that it does not watch yet (watch.h) */
+    _Atomic uint64_t known[CM_PROCS][CM_KNOWN]; /* some of those that it watches */
     uint64_t id_bits[CM_IDS / 64], event_bits[CM_EVENTS / 64];
     uint32_t nfiles; /* above it none is used */
     struct cm_file file[CM_FILES];

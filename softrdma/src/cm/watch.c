@@ -55,7 +55,7 @@ void cm_watch_peer(struct region *r, const struct cm_id *id)
         return;
     if (atomic_load(place_of(r, mine, note)) == note)
         return;
-    atomic_fetch_add(&r->cm.nstrangers, 1);
+    atomic_store(&r->cm.strangers[mine], 1);
     fabric_wake(&r->proc[mine]);
 }
 
@@ -202,7 +202,7 @@ uint64_t cm_watch_run(struct region *r, struct cm_outbox *out)
         process_reap(r);
         lock_give(&r->lock);
     }
-    if (atomic_exchange(&r->cm.nstrangers, 0) || overflow || died) {
+    if (atomic_exchange(&r->cm.strangers[process.proc], 0) || overflow || died) {
         overflow = false;
         for (uint32_t i = 0; i < nwatches; i++)
             watches[i].wanted = false;
