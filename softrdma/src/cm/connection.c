@@ -54,7 +54,7 @@ static void go_idle(struct cm_id *id)
 
 /* ---- what is sent ---- */
 
-static void send_req(struct region *r, struct cm_id *id, struct cm_outbox *out)
+static void send_req(struct region *r, struct cm_id *id, bool late, struct cm_outbox *out)
 {
     struct cm_message *m =
         cm_message_new(r, id, is_datagram(id) ? MESSAGE_SIDR_REQ : MESSAGE_REQ, out);
@@ -66,6 +66,7 @@ static void send_req(struct region *r, struct cm_id *id, struct cm_outbox *out)
     if (!m)
         return;
     m->again = id->tries > 0;
+    m->late = late;
     m->ps = id->ps;
     m->qp_type = id->qp_type;
     m->psn = id->psn;
@@ -95,7 +96,7 @@ int cm_connect(struct region *r, struct cm_id *id, const struct rdma_ucm_conn_pa
     id->state = CM_CONNECT;
     id->link = is_datagram(id) ? LINK_SIDR_SENT : LINK_REQ_SENT;
     id->tries = 0;
-    send_req(r, id, out);
+    send_req(r, id, false, out);
     return 0;
 }
 
@@ -426,6 +427,10 @@ void cm_receive(struct region *r, struct cm_id *id, const struct cm_message *m, 
     case MESSAGE_DREP:
         receive_drep(r, id);
         break;
+    case MESSAGE_NOBODY:
+        if (id->link == LINK_REQ_SENT || id->link == LINK_SIDR_SENT)
+            cm_timer_set_exactly(r, id, TIMER_NOBODY, CM_NOBODY_MS);
+        break;
     case MESSAGE_SIDR_REP:
         cm_datagram_receive_reply(r, id, m);
         break;
@@ -452,7 +457,7 @@ static void resend(struct region *r, struct cm_id *id, struct cm_outbox *out)
         if (last)
             say_unreachable(r, id);
         else
-            send_req(r, id, out);
+            send_req(r, id, false, out);
         break;
     case LINK_REP_SENT:
         if (last)
@@ -482,6 +487,10 @@ void cm_time_is_up(struct region *r, struct cm_id *id, enum cm_timer timer, stru
         break;
     case TIMER_RESEND:
         resend(r, id, out);
+        break;
+    case TIMER_NOBODY:
+        if (id->link == LINK_REQ_SENT || id->link == LINK_SIDR_SENT)
+            send_req(r, id, true, out);
         break;
     case TIMER_ANSWER:
         if (id->link == LINK_REQ_SENT || id->link == LINK_REP_SENT)

@@ -102,7 +102,9 @@ static void deliver_request(struct cm_message *m, struct cm_outbox *out)
                 return;
         }
     }
-    if (m->type == MESSAGE_REQ)
+    if (!m->late)
+        answer(m, MESSAGE_NOBODY, 0, out);
+    else if (m->type == MESSAGE_REQ)
         answer(m, MESSAGE_REJ, REJ_INVALID_SERVICE_ID, out);
     else
         answer(m, MESSAGE_SIDR_REP, SIDR_UNSUPPORTED, out);

@@ -17,6 +17,7 @@ enum cm_message_type {
     MESSAGE_DREP,
     MESSAGE_SIDR_REQ,
     MESSAGE_SIDR_REP,
+    MESSAGE_NOBODY, /* not of the wire: a request has found no listener */
 };
 
 struct cm_message {
@@ -25,6 +26,7 @@ struct cm_message {
     struct cm_ref to, from; /* of a request: nobody knows to whom */
     bool lost;              /* its sender's link is down */
     bool again;             /* a request that may have arrived before */
+    bool late;              /* a request that has waited for a listener to come */
     int32_t device;         /* of the receiver */
     uint8_t dgid[16];
     uint32_t reason; /* of a REJ; the status of a SIDR_REP */
