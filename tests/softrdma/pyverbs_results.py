@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs rdma-core's own test suite (pyverbs) and prints one line a test: `id: ok`, `skipped: why`, `failed: why`.
 
-Started by the Python that has pyverbs, with the folder of the suite as first argument and the device as second; then, if
-it is not 1, the index of its GID; then an IP address of the device, which makes it run the tests of the connection
+Started by the Python that has pyverbs, with the folder of the suite as first argument and the device as second; then,
+if it is not 1, the index of its GID; then an IP address of the device, which makes it run the tests of the connection
 manager instead.
 """
 
