@@ -291,3 +291,32 @@ class TestAsyncio:
 
         event = run(main())
         assert event.event_type == ib.EventType.SQ_DRAINED and event.qp is a.qp
+
+
+@pytest.mark.only("efa")
+@pytest.mark.needs("efa")
+@pytest.mark.parametrize("spin", SPINS)
+def test_a_wait_on_an_extended_queue_gives_what_only_that_has(ib: Any, make: Make, spin: float) -> None:
+    """The sender's address, of a sender that no address handle covers; also where a spinning thread reaped it."""
+    with ib.get_efa_device_list()[0].open() as ctx:
+        if not ib.capabilities(ctx).cq_with_sgid:
+            pytest.skip("needs a device and a libefa whose queues tell the sender")
+    a, b = make(), make(with_channel=True, extended={"sgid": True})
+    b.ready_ud()
+    a.connect(b)
+    for i in range(20):
+        b.post_recv(wr_id=i)
+    seen: list[Any] = []
+
+    def wait() -> None:
+        while len(seen) < 20:
+            seen.extend(successful(b.recv_cq.wait(3, spin=spin)))
+
+    waiter = Waiter(wait)
+    for i in range(20):
+        a.qp.post_send(a.send_wr(wr_id=i))
+        a.sent()
+        time.sleep(0.001 * (i % 3))
+    waiter.finish()
+    assert [wc.wr_id for wc in seen] == list(range(20))
+    assert {wc.sgid for wc in seen} == {bytes(a.ctx.query_gid(1, 0))}
