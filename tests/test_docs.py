@@ -17,7 +17,7 @@ from place import seconds
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
 #: Pages whose blocks cannot just be run.
 NOT_RUN = {
-    "faults": "its blocks are tests themselves",
+    "faults": "its blocks are tests themselves, which test_faults_on_demand.py runs",
     "gpudirect": "it needs a GPU",
 }
 

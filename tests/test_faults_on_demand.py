@@ -6,12 +6,14 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ CQ_ERR, QP_FATAL, COMM_EST, DEVICE_FATAL, PORT_ACTIVE, PORT_ERR = 0, 1, 4, 8, 9,
 SRQ_ERR, SRQ_LIMIT_REACHED, GID_CHANGE = 14, 15, 18
 LOC_LEN, WR_FLUSH, REM_ACCESS, REM_OP, RETRY_EXC, RNR_RETRY_EXC = 1, 5, 10, 11, 12, 13
 ERR = 6
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -475,3 +478,24 @@ class TestControl:
         child = self.other("print('ran')", SOFTRDMA_FAULTS="drop:often=yes")
         out, err = child.communicate(timeout=seconds(20))
         assert child.returncode == 2 and out == "" and "often" in err
+
+
+class TestWhatIsShown:
+    """docs/faults.md and the example are tests themselves."""
+
+    def pytest(self, file: Path) -> None:
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "softrdma._plugin", "-c", os.devnull, str(file)]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds(60), check=False,
+            cwd=file.parent,
+        )  # fmt: skip
+        assert done.returncode == 0 and "passed" in done.stdout, done.stdout
+
+    def test_the_page_runs(self, place: Place, softrdma_faults: Any, tmp_path: Path) -> None:
+        page = (ROOT / "docs" / "faults.md").read_text()
+        blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        (tmp_path / "test_page.py").write_text("\n".join(blocks))
+        self.pytest(tmp_path / "test_page.py")
+
+    def test_the_example_runs(self, place: Place, softrdma_faults: Any) -> None:
+        self.pytest(ROOT / "examples" / "test_error_paths.py")
