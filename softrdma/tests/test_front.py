@@ -41,6 +41,31 @@ def test_run_gives_a_program_devices() -> None:
     assert listing.stdout.split() == ["rxe0", "rxe1", "rxe2"]
 
 
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (("--devices", "rxe:1,efa:2"), ["efa_0", "efa_1", "rxe0"]),
+        (("--devices", "efa@2,rxe"), ["efa_0", "rxe0"]),
+        (("--devices", "2,efa@0:1"), ["efa_0", "rxe0", "rxe1"]),
+        (("--efa",), ["efa_0", "efa_1"]),
+        (("--efa=3",), ["efa_0", "efa_1"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_devices_of_both_kinds(options: tuple[str, ...], names: list[str]) -> None:
+    assert on_host("ls", "/sys/class/infiniband", options=options).stdout.split() == names
+
+
+def test_an_efa_device_says_what_it_is() -> None:
+    files = [f"/sys/class/infiniband/efa_0/device/{name}" for name in ("vendor", "device", "driver")]
+    shown = on_host("sh", "-c", f"cat {files[0]} {files[1]}; readlink {files[2]}", options=("--efa=2",))
+    assert shown.stdout.split() == ["0x1d0f", "0xefa2", "../../../bus/pci/drivers/efa"]
+
+
+def test_reorder_takes_a_seed() -> None:
+    assert on_host("sh", "-c", "echo $SOFTRDMA_REORDER", options=("--reorder", "7")).stdout.strip() == "7"
+
+
 def test_run_has_the_programs_exit_status() -> None:
     assert on_host("sh", "-c", "exit 7").returncode == 7
 
@@ -70,9 +95,10 @@ def test_is_loaded_tells_the_two_apart() -> None:
     assert python_on_host(program).stdout.strip() == "True"
 
 
-def test_a_wrong_device_list_is_named() -> None:
-    result = on_host("true", options=("--devices", "rxe:many"))
-    assert "SOFTRDMA_DEVICES=rxe:many not understood" in result.stderr
+@pytest.mark.parametrize("devices", ["rxe:many", "efa@9:1", "rxe@1", "ib:1", "efa:17", "efa:1 rxe:1"])
+def test_a_wrong_device_list_is_named(devices: str) -> None:
+    result = on_host("true", options=("--devices", devices))
+    assert f"SOFTRDMA_DEVICES={devices} not understood" in result.stderr
 
 
 def test_files_are_what_a_program_reads_and_stats() -> None:
