@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One end of a conversation over EFA, with the same methods as an endpoint of a connection: after connect() its requests
-go to the peer that it was connected with, and both hold an address handle for the other."""
+"""One end of a conversation over EFA, with the methods of an endpoint of a connection: after connect() its requests go
+to the peer that it was connected with, and both hold an address handle for the other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A program over an EFA device that delivers out of order: prints, as JSON, in what order requests completed and messages
-arrived, after it has checked that each came once and whole.
+"""A program over an EFA device that delivers out of order: prints, as JSON, in what order requests completed and
+messages arrived, after it has checked that each came once and whole.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ void stub_capture_session(const struct stub_qp *qp)
         to->request.remote_qpn = from->qpn;
         to->request.remote_qkey = from->qkey;
         to->request.rkey = from->rkey;
-        if (!(from->flags & IBV_SEND_INLINE) || from->num_sge)
+        if (!(from->flags & IBV_SEND_INLINE) || from->num_sge || !from->byte_len)
             continue;
         to->inline_at = inline_count;
         to->inline_length = from->byte_len;
