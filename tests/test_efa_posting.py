@@ -69,7 +69,7 @@ def test_inline_bytes_are_what_lies_at_the_addresses(rig: Rig, one: bytes, two: 
     buffers = [ctypes.create_string_buffer(piece, len(piece) + 1) for piece in (one, two)]
     with rig.make_qp(max_inline_data=32) as qp:
         for count in (1, 2):
-            rig.stub.capture()
+            rig.stub.capture(inline=True)
             pieces = [rig.ib.SGE(ctypes.addressof(b), len(p)) for b, p in zip(buffers[:count], (one, two))]
             qp.post_send(rig.wr(sg_list=pieces, send_flags=SIGNALED | INLINE))
             (got,) = rig.stub.captured()
@@ -82,7 +82,7 @@ def test_inline_writes_need_a_queue_pair_made_for_them(rig: Rig) -> None:
     wr = rig.wr(opcode=RDMA_WRITE, send_flags=SIGNALED | INLINE, sg_list=[rig.ib.SGE(ctypes.addressof(data), 4)])
     with pytest.raises(ValueError, match="inline_write"):
         rig.qp(max_inline_data=32).post_send(wr)
-    rig.stub.capture()
+    rig.stub.capture(inline=True)
     rig.qp(max_inline_data=32, inline_write=True).post_send(wr)
     assert [g.inline for g in rig.stub.captured()] == [b"abcd"]
     wr.opcode = RDMA_READ

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stub's completion counters (rdma-core 65): two numbers each, that nothing but their own calls counts up. */
 #include "stub.h"
+#include <sys/uio.h>
+#include <unistd.h>
 
 #if STUB_RELEASE >= 65
 static _Atomic uint32_t next_handle;
+
+/* Whether there is memory for a number: a kernel, which pins it, would find out. */
+static bool exists(uint64_t *place)
+{
+    uint64_t value;
+    struct iovec to = {&value, sizeof value}, from = {place, sizeof value};
+
+    return (uintptr_t)place % sizeof value == 0 && process_vm_readv(getpid(), &to, 1, &from, 1, 0) == sizeof value;
+}
 
 /* The counter of efadv_create_comp_cntr, whose values lie where the program says, or in itself. */
 STUB_EXPORT struct stub_comp_cntr *stub_comp_cntr_new(struct ibv_context *context, uint64_t *comp, uint64_t *err)
 {
     struct stub_context *ctx = stub_context_of(context);
-    struct stub_comp_cntr *cntr =
-        stub_new(KIND_comp_cntr, sizeof *cntr, offsetof(struct stub_comp_cntr, object), &ctx->object);
+    struct stub_comp_cntr *cntr;
 
+    if ((comp && !exists(comp)) || (err && !exists(err)))
+        return stub_null(EFAULT);
+    cntr = stub_new(KIND_comp_cntr, sizeof *cntr, offsetof(struct stub_comp_cntr, object), &ctx->object);
     if (!cntr)
         return stub_null(ENOMEM);
     cntr->context = context;

@@ -53,6 +53,16 @@ static bool copies_inline(const struct ibv_send_wr *wr)
     return capture_mode == 2 && wr->send_flags & IBV_SEND_INLINE;
 }
 
+bool stub_copies_inline(void)
+{
+    bool copies;
+
+    pthread_mutex_lock(&stub_mutex);
+    copies = capture_mode == 2;
+    pthread_mutex_unlock(&stub_mutex);
+    return copies;
+}
+
 static void *grown(void *block, size_t *room, size_t needed, size_t each)
 {
     if (needed <= *room)
@@ -89,7 +99,7 @@ static void copy_request(const struct ibv_send_wr *wr, uint64_t at, void *queue,
     }
 }
 
-/* What a session staged, once it is complete. Inline data was copied by its setter: it comes in any mode. */
+/* What a session staged, once it is complete. Inline data was copied by its setter. */
 void stub_capture_session(const struct stub_qp *qp)
 {
     const struct stub_session *session = qp->session;
@@ -111,7 +121,7 @@ void stub_capture_session(const struct stub_qp *qp)
         to->request.remote_qpn = from->qpn;
         to->request.remote_qkey = from->qkey;
         to->request.rkey = from->rkey;
-        if (!(from->flags & IBV_SEND_INLINE) || from->num_sge || !from->byte_len)
+        if (!session->copies || !(from->flags & IBV_SEND_INLINE) || from->num_sge || !from->byte_len)
             continue;
         to->inline_at = inline_count;
         to->inline_length = from->byte_len;

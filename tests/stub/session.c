@@ -35,6 +35,7 @@ static __attribute__((noinline)) void slow_start(struct stub_qp *qp)
 
     if (!stub_enter(VERB_wr_start, &qp->object))
         stub_leave(VERB_wr_start, &qp->object);
+    session->copies = stub_copies_inline();
     session->refuse_err = stub_refusal(VERB_wr_complete, &session->refuse_at, &bad);
 }
 
@@ -49,6 +50,7 @@ static void wr_start(struct ibv_qp_ex *ex)
     stub_lock_take(&session->lock);
     session->count = 0;
     session->err = session->refuse_err = 0;
+    session->copies = false;
     if (STUB_UNLIKELY(atomic_load_explicit(&stub_hot, memory_order_relaxed)))
         slow_start(qp);
     else
@@ -197,7 +199,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t count, const st
         return;
     staged->byte_len = 0;
     for (size_t i = 0; i < count; i++) {
-        if (list[i].length)
+        if (session->copies && list[i].length)
             memcpy(session->inlines + (session->count - 1) * qp->cap.max_inline_data + staged->byte_len, list[i].addr,
                    list[i].length);
         staged->byte_len += (uint32_t)list[i].length;

@@ -215,6 +215,7 @@ struct stub_session {
     struct ibv_sge *sges;
     uint8_t *inlines;             /* max_inline_data for each */
     bool inline_writes;
+    bool copies;                  /* inline data, whose addresses else need not exist */
 };
 
 struct stub_qp {
@@ -287,6 +288,7 @@ void stub_signal(struct stub_cq *cq);
 /* post.c */
 bool stub_hold_all(struct stub_qp *qp, const struct stub_staged *staged, uint32_t count);
 void stub_capture_session(const struct stub_qp *qp);
+bool stub_copies_inline(void);
 int stub_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int stub_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int stub_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
