@@ -3,7 +3,7 @@
 
     pytest_over.py LIBRARY PYTEST-ARGUMENTS...
 
-It fails if any libibverbs but LIBRARY was loaded, or a provider from another folder than the one beside that.
+It fails if any libibverbs but LIBRARY was loaded, or a libefa or a provider from another place than beside that.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def loaded() -> set[Path]:
-    names = re.findall(r"\s(/\S*/(?:libibverbs\.so|lib\w+-rdmav)\S*)$", Path("/proc/self/maps").read_text(),
+    names = re.findall(r"\s(/\S*/(?:lib(?:ibverbs|efa)\.so|lib\w+-rdmav)\S*)$", Path("/proc/self/maps").read_text(),
                        re.MULTILINE)
     return {Path(name) for name in names}
 
@@ -25,7 +25,8 @@ def main() -> int:
     status = int(pytest.main(sys.argv[2:]))
     strays = 0
     for path in sorted(loaded()):
-        expected = path == library or path.parent == library.parent / "libibverbs"
+        beside = path.parent == library.parent and path.name.startswith("libefa.")
+        expected = path == library or beside or path.parent == library.parent / "libibverbs"
         print(f"ran over {path}" if expected else f"ran over {path}, which is not of {library}")
         strays += not expected
     if library not in loaded():

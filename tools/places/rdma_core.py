@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The suite over other versions of rdma-core than this machine's, on the kernel VM's devices."""
+"""The suite over other versions of rdma-core than this machine's: on the kernel VM's devices, and that of EFA, which no
+kernel can play, on softrdma's."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import debian
+from host import under_softrdma
 from kernel_vm import REQUIRED, in_vm, kernel
-from place import ROOT, Outcome, Runs, build_path, pytest, report_for
+from place import ROOT, Outcome, Runs, build_path, pytest, report_for, run
 
 HERE = Path(__file__).resolve().parent
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,6 +55,23 @@ def _run_in_root(runs: Runs, release: str, suite: str, libraries: list[str]) -> 
         inside = Path("/") / library.relative_to(root.resolve())
         prepare = [HERE / "in_root.sh", root, ROOT]
         _suite_over(outcome, inside, prepare, Path("/usr/bin/python3"), {"PATH": SYSTEM_PATH})
+
+
+def run_efa_on_debian_11(runs: Runs) -> None:
+    """libefa of rdma-core 33: no RDMA write, no more than the first of its functions."""
+    with runs.outcome("efa over rdma-core of Debian 11") as outcome:
+        try:
+            folder = debian.packages("bullseye", [*LIBRARIES, "librdmacm1"])
+        except debian.Unavailable as reason:
+            outcome.skip(str(reason))
+            return
+        library = next(folder.glob("usr/lib/*/libibverbs.so.1")).resolve()
+        report = report_for(outcome.name)
+        _, _, _, *arguments = pytest(ROOT / ".venv/bin/python", report)
+        env = {"PYTHONPATH": build_path(), "RDMA_TEST_REQUIRE": "device efa"}
+        over = ["env", f"LD_LIBRARY_PATH={library.parent}:{library.parent}/libibverbs", ROOT / ".venv/bin/python",
+                HERE / "pytest_over.py", library, *arguments, "-k", "efa"]
+        outcome.add_report(report, run([*under_softrdma("efa-debian11"), *over], env))
 
 
 def _suite_over(outcome: Outcome, library: Path, prepare: Sequence[object], python: Path, env: dict[str, str]) -> None:
