@@ -8,6 +8,7 @@ next event that belongs to the attempt. ``run`` drives it in a thread, ``run_asy
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import select
 import threading
@@ -72,7 +73,10 @@ def _close_in_child() -> None:
             pass
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+@functools.cache
+def _watch_forks() -> None:
+    """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
+    os.register_at_fork(after_in_child=_close_in_child)
 
 
 class Channel:
@@ -84,6 +88,7 @@ class Channel:
         self.listening = False
         self._closed = False
         self._fd: int = raw.fd
+        _watch_forks()
         _descriptors.add(self._fd)
         self._lock = threading.Lock()
         self.answers: deque[Answer] = deque()
