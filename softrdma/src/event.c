@@ -128,7 +128,8 @@ int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel
         c->context = context;
         c->proc = process.proc;
         c->write_fd = channel_pipe[i].write_fd;
-        c->refs = c->closed = 0;
+        c->refs = 0;
+        c->closed = 0;
         c->used = 1;
         fd_set_kind(fd, FD_CHANNEL, i);
         *ret_channel = i;
