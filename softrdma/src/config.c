@@ -90,7 +90,7 @@ void config_load(void)
         snprintf(config.fabric, sizeof(config.fabric), "%s", fabric);
     if (devices && *devices && !parse_devices(devices))
         fprintf(stderr,
-                "softrdma: SOFTRDMA_DEVICES=%s not understood (rxe:N and efa:N or efa@GENERATION:N with commas "
+                "softrdma: SOFTRDMA_DEVICES=%s not understood (rxe:N, iwarp:N and efa:N or efa@GENERATION:N with commas "
                 "between, at most %d devices)\n",
                 devices, CONFIG_MAX_DEVICES);
     if (copy && strcmp(copy, "process_vm") == 0)

@@ -11,7 +11,7 @@
 #include "uverbs.h"
 
 static struct device devices[CONFIG_MAX_DEVICES];
-static const struct device_model *const models[] = {&rxe_model, &efa_model};
+static const struct device_model *const models[] = {&rxe_model, &iwarp_model, &efa_model};
 
 static const struct device_model *find_model(const char *name)
 {

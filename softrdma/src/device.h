@@ -40,6 +40,7 @@ struct device_model {
     uint64_t core_support;
     uint32_t key_shift; /* a region's keys are its index + 1 and this many bits that change each time */
     bool has_windows, has_multicast, has_dmabuf, has_cm;
+    bool is_iwarp; /* and is connected as iWARP is: see cm/iwarp.h */
     bool has_cq_memory; /* CQs may lie in the program's memory */
     const struct uverbs_method *methods; /* that the driver adds */
     size_t nmethods;

@@ -9,8 +9,9 @@
 
 #include "pair.h"
 
-#define SERVER "10.99.0.2"
 #define LIMIT_MS 5000
+
+static const char *server = "10.99.0.2";
 
 static struct sockaddr *address(const char *host, uint16_t port)
 {
@@ -69,7 +70,7 @@ static struct rdma_cm_id *listen_at(struct rdma_event_channel *c, uint16_t port)
     struct rdma_cm_id *id;
 
     CHECK(rdma_create_id(c, &id, NULL, RDMA_PS_TCP) == 0);
-    CHECK(rdma_bind_addr(id, address(SERVER, port)) == 0 && rdma_listen(id, 4) == 0);
+    CHECK(rdma_bind_addr(id, address(server, port)) == 0 && rdma_listen(id, 4) == 0);
     return id;
 }
 
@@ -84,7 +85,7 @@ static struct rdma_cm_id *client(struct rdma_event_channel *c, uint16_t port)
     struct rdma_cm_id *id;
 
     CHECK(rdma_create_id(c, &id, NULL, RDMA_PS_TCP) == 0);
-    CHECK(rdma_resolve_addr(id, NULL, address(SERVER, port), 1000) == 0);
+    CHECK(rdma_resolve_addr(id, NULL, address(server, port), 1000) == 0);
     EXPECT(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     CHECK(rdma_resolve_route(id, 1000) == 0);
     EXPECT(c, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
@@ -382,10 +383,10 @@ static void ports(void)
 
     CHECK(read(from, &port, sizeof(port)) == sizeof(port));
     CHECK(rdma_create_id(c, &id, NULL, RDMA_PS_TCP) == 0);
-    CHECK(rdma_bind_addr(id, address(SERVER, port)) == -1 && errno == EADDRINUSE);
+    CHECK(rdma_bind_addr(id, address(server, port)) == -1 && errno == EADDRINUSE);
     CHECK(rdma_bind_addr(id, address("0.0.0.0", port)) == -1 && errno == EADDRNOTAVAIL);
     end(pid, SIGKILL);
-    CHECK(rdma_bind_addr(id, address(SERVER, port)) == 0);
+    CHECK(rdma_bind_addr(id, address(server, port)) == 0);
     drop(id);
 }
 
@@ -420,10 +421,60 @@ static void removal(void)
     drop(a);
     drop(b);
     CHECK(rdma_create_id(c, &a, NULL, RDMA_PS_TCP) == 0);
-    CHECK(rdma_bind_addr(a, address(SERVER, 0)) == -1 && errno == ENODEV);
+    CHECK(rdma_bind_addr(a, address(server, 0)) == -1 && errno == ENODEV);
     drop(a);
     drop(any);
     drop(bound);
+}
+
+/* ---- iWARP (SOFTRDMA_DEVICES) ---- */
+
+static void iwarp(void)
+{
+    struct rdma_event_channel *c = channel(), *s = channel();
+    struct rdma_cm_id *l, *a, *b;
+    struct rdma_cm_event *e;
+    uint8_t data[251] = {1, 2, 3};
+    struct rdma_conn_param p = {.private_data = data, .private_data_len = 3, .responder_resources = 1, .initiator_depth = 1};
+    uint16_t port;
+
+    server = "10.99.1.2";
+    l = listen_at(s, 0);
+    port = port_of(l);
+    a = client(c, port);
+    CHECK(rdma_connect(a, &p) == 0);
+    e = next(s, LIMIT_MS);
+    CHECK(e && e->event == RDMA_CM_EVENT_CONNECT_REQUEST && e->param.conn.private_data_len == 3);
+    CHECK(memcmp(e->param.conn.private_data, data, 3) == 0);
+    b = e->id;
+    rdma_ack_cm_event(e);
+    make_qp(b);
+    p.private_data_len = sizeof(data);
+    CHECK(rdma_accept(b, &p) == 0);
+    CHECK(state_of(b->qp) == IBV_QPS_RTS);
+    EXPECT(s, RDMA_CM_EVENT_ESTABLISHED, 0);
+    e = next(c, LIMIT_MS);
+    CHECK(e && e->event == RDMA_CM_EVENT_ESTABLISHED && e->param.conn.private_data_len == sizeof(data));
+    rdma_ack_cm_event(e);
+    CHECK(state_of(a->qp) == IBV_QPS_RTS);
+    CHECK(rdma_disconnect(a) == 0);
+    EXPECT(c, RDMA_CM_EVENT_DISCONNECTED, 0);
+    EXPECT(s, RDMA_CM_EVENT_DISCONNECTED, 0);
+    CHECK(rdma_disconnect(b) == 0);
+    drop(a);
+    drop(b);
+    a = client(c, port);
+    start_to_connect(a);
+    b = request(s);
+    CHECK(rdma_reject(b, NULL, 0) == 0);
+    EXPECT(c, RDMA_CM_EVENT_REJECTED, -ECONNRESET);
+    drop(a);
+    drop(b);
+    drop(l);
+    a = client(c, port);
+    CHECK(rdma_connect(a, &(struct rdma_conn_param){0}) == -1 && errno == ECONNREFUSED);
+    CHECK(state_of(a->qp) == IBV_QPS_INIT && !next(c, 50));
+    drop(a);
 }
 
 int main(int argc, char **argv)
@@ -432,7 +483,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } cases[] = {{"deaths", deaths}, {"forks", forks},         {"waits", waits},
-                 {"ports", ports},   {"overflows", overflows}, {"removal", removal}};
+                 {"ports", ports},   {"overflows", overflows}, {"removal", removal},
+                 {"iwarp", iwarp}};
 
     for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (strcmp(argv[1], cases[i].name) == 0) {

@@ -16,6 +16,7 @@ from host import Finished, Host, Running, Word, ended
 
 HERE = Path(__file__).parent
 SERVER, CLIENT = "10.99.0.1", "10.99.0.2"
+IWARP = "10.99.1.1"
 
 Program = Callable[[str], str]
 
@@ -31,7 +32,7 @@ def listening(host: Host, command: Sequence[Word], **env: Any) -> Iterator[Runni
         shell = ["sh", "-c", f'exec "$@" 2>{trace}', "sh", *command]
         with ended(host.start(shell, SOFTRDMA_TRACE="1", **env)) as server:
             deadline = time.monotonic() + 15
-            while not trace.exists() or "cm LISTEN: 0" not in trace.read_text(errors="replace"):
+            while not trace.exists() or "LISTEN: 0" not in trace.read_text(errors="replace"):
                 assert server.alive() and time.monotonic() < deadline, "the server does not listen"
                 time.sleep(0.02)
             yield server
@@ -72,6 +73,18 @@ def test_ucmatose(host: Host, program: Program, options: str, af_ib: str) -> Non
     command = [program("ucmatose"), *options.split()]
     output = both_must(meet(host, [*command, "-b", SERVER], [*command, "-s", SERVER], SOFTRDMA_CM_AF_IB=af_ib))
     assert "return status 0" in output
+
+
+@pytest.mark.parametrize("run", ["rping -C 10", "ucmatose -c 10", "ib_write_bw -R -F -n 100"])
+def test_iwarp(host: Host, program: Program, run: str) -> None:
+    name, *options = run.split()
+    command = [program(name), *options]
+    server, client = {
+        "rping": (["-s", "-a", IWARP], ["-c", "-a", IWARP]),
+        "ucmatose": (["-b", IWARP], ["-s", IWARP]),
+        "ib_write_bw": (["-d", "rxe_iw0"], ["-d", "rxe_iw1", IWARP]),
+    }[name]
+    both_must(meet(host, [*command, *server], [*command, *client], SOFTRDMA_DEVICES="rxe:2,iwarp:2"))
 
 
 @DIALECTS

@@ -6,6 +6,7 @@
 #include "address.h"
 #include "datagram.h"
 #include "id.h"
+#include "iwarp.h"
 
 /* enum ib_qp_state and ib_qp_attr_mask of the kernel. */
 enum { STATE_INIT = 1, STATE_RTR = 2, STATE_RTS = 3, STATE_ERR = 6 };
@@ -14,6 +15,9 @@ enum {
     MASK_UD = 0x71,       /* STATE PKEY_INDEX PORT QKEY */
     MASK_RTR = 0x129181,  /* STATE AV PATH_MTU RQ_PSN MIN_RNR_TIMER MAX_DEST_RD_ATOMIC DEST_QPN */
     MASK_RTS = 0x12e01,   /* STATE TIMEOUT RETRY_CNT RNR_RETRY MAX_QP_RD_ATOMIC SQ_PSN */
+    MASK_IWARP = 0x29,    /* STATE ACCESS_FLAGS PORT */
+    MASK_IWARP_RTS = 0x20,
+    ACCESS_IWARP = 0x6,   /* REMOTE_WRITE and REMOTE_READ */
     ACCESS_WRITE = 0x2,   /* REMOTE_WRITE */
     ACCESS_ALL = 0xe,     /* REMOTE_READ and REMOTE_ATOMIC too */
     MTU_4096 = 5,
@@ -69,7 +73,7 @@ static bool has_answer(const struct cm_id *id)
     return id->link > LINK_REQ_SENT && id->link <= LINK_ESTABLISHED;
 }
 
-static int init_connected(struct region *r, const struct cm_id *id, uint32_t qp_state, struct ib_uverbs_qp_attr *a)
+int cm_attr_connected(struct region *r, const struct cm_id *id, uint32_t qp_state, struct ib_uverbs_qp_attr *a)
 {
     switch (qp_state) {
     case STATE_INIT:
@@ -102,6 +106,18 @@ static int init_connected(struct region *r, const struct cm_id *id, uint32_t qp_
     return EINVAL;
 }
 
+/* siw: the kernel moves the queue pair, and says next to nothing. */
+static int init_iwarp(const struct cm_id *id, uint32_t qp_state, struct ib_uverbs_qp_attr *a)
+{
+    if (id->state == CM_LISTEN || id->state == CM_IDLE || id->state == CM_BOUND)
+        return EINVAL;
+    a->port_num = 1;
+    a->qp_attr_mask = qp_state == STATE_RTS ? MASK_IWARP_RTS : MASK_IWARP;
+    if (id->state != CM_ADDR_RESOLVED && id->state != CM_ROUTE_RESOLVED)
+        a->qp_access_flags = ACCESS_IWARP;
+    return 0;
+}
+
 int cm_attr_init(struct region *r, const struct cm_id *id, uint32_t qp_state, struct ib_uverbs_qp_attr *ret)
 {
     if (qp_state > STATE_ERR || id->device < 0)
@@ -115,10 +131,12 @@ int cm_attr_init(struct region *r, const struct cm_id *id, uint32_t qp_state, st
         ret->port_num = 1;
         return 0;
     }
+    if (cm_is_iwarp(id))
+        return init_iwarp(id, qp_state, ret);
     if (id->link == LINK_NONE) {
         ret->qp_attr_mask = MASK_INIT;
         ret->port_num = 1;
         return 0;
     }
-    return init_connected(r, id, qp_state, ret);
+    return cm_attr_connected(r, id, qp_state, ret);
 }

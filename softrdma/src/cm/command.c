@@ -17,6 +17,7 @@
 #include "file.h"
 #include "group.h"
 #include "id.h"
+#include "iwarp.h"
 #include "option.h"
 #include "port.h"
 #include "query.h"
@@ -30,6 +31,8 @@ struct order {
     const void *in;      /* as many bytes as any command reads; what the program did not give is zero */
     uint32_t out_room;   /* for the answer */
     struct cm_id *id;    /* of commands that run under the lock */
+    struct cm_id copy;
+    int refused;
     struct cm_outbox out;
 };
 
@@ -38,6 +41,21 @@ struct order {
 static int respond(const struct order *o, uint64_t response, const void *answer, size_t size)
 {
     return guard_copy((void *)(uintptr_t)response, answer, min_u64(size, o->out_room));
+}
+
+/* Runs a part of a command under the lock. */
+static int with_id(struct order *o, uint32_t number, int (*part)(struct order *o))
+{
+    int err;
+
+    lock_take(&o->r->cm.lock);
+    err = cm_id_find(o->r, o->file, number, &o->id);
+    if (!err && o->id->state == CM_REMOVED)
+        err = ENXIO;
+    if (!err)
+        err = part(o);
+    lock_give(&o->r->cm.lock);
+    return err;
 }
 
 static int respond_number(const struct order *o, uint64_t response, uint32_t number)
@@ -226,18 +244,63 @@ static int set_option(struct order *o)
 
 /* ---- connections ---- */
 
-static int connect_id(struct order *o)
+static int connect_locked(struct order *o)
 {
     const struct rdma_ucm_connect *in = o->in;
 
     return cm_connect(o->r, o->id, &in->conn_param, &o->out);
 }
 
-static int accept_id(struct order *o)
+static int tell_refusal(struct order *o)
+{
+    bool refused = o->id->refused;
+
+    o->id->refused = 0;
+    return refused ? ECONNREFUSED : 0;
+}
+
+/* On iWARP the call itself meets the listener. */
+static int connect_id(struct order *o)
+{
+    const struct rdma_ucm_connect *in = o->in;
+    int err = with_id(o, in->id, connect_locked);
+
+    cm_outbox_deliver(&o->out);
+    return err ? err : with_id(o, in->id, tell_refusal);
+}
+
+static int accept_locked(struct order *o)
 {
     const struct rdma_ucm_accept *in = o->in;
 
+    if (o->refused) {
+        cm_reject(o->r, o->id, REJ_CONSUMER_DEFINED, NULL, 0, &o->out);
+        return o->refused;
+    }
     return cm_accept(o->r, o->id, in->uid, &in->conn_param, &o->out);
+}
+
+static int copy_id(struct order *o)
+{
+    o->copy = *o->id;
+    return 0;
+}
+
+/* On iWARP the queue pair is moved here, before the peer hears of it. */
+static int accept_id(struct order *o)
+{
+    const struct rdma_ucm_accept *in = o->in;
+    const struct rdma_ucm_conn_param *p = &in->conn_param;
+    int err = with_id(o, in->id, copy_id);
+
+    if (!err && p->valid && cm_is_iwarp(&o->copy) && o->copy.link == LINK_REQ_RCVD &&
+        p->private_data_len <= CM_IWARP_DATA) {
+        o->copy.qpn = p->qp_num & 0xffffff;
+        o->copy.rr = p->responder_resources;
+        o->copy.idp = p->initiator_depth;
+        o->refused = cm_iwarp_move_qp(o->r, &o->copy);
+    }
+    return err ? err : with_id(o, in->id, accept_locked);
 }
 
 static int reject_id(struct order *o)
@@ -333,9 +396,9 @@ static const struct command commands[] = {
     CMD(RESOLVE_IP) = {"RDMA_RESOLVE_IP", resolve_ip, LOCKS_ITSELF, 0, 0, false},
     CMD(RESOLVE_ROUTE) = {"RDMA_RESOLVE_ROUTE", resolve_route, ID_OF(resolve_route), 0, 0, false},
     CMD(QUERY_ROUTE) = {"RDMA_QUERY_ROUTE", query_route, ID_OF(query), 0, CM_ROUTE_ANSWER, false},
-    CMD(CONNECT) = {"RDMA_CONNECT", connect_id, ID_OF(connect), offsetof(struct rdma_ucm_connect, ece), 0, false},
+    CMD(CONNECT) = {"RDMA_CONNECT", connect_id, LOCKS_ITSELF, offsetof(struct rdma_ucm_connect, ece), 0, false},
     CMD(LISTEN) = {"RDMA_LISTEN", listen_here, LOCKS_ITSELF, 0, 0, false},
-    CMD(ACCEPT) = {"RDMA_ACCEPT", accept_id, ID_OF(accept), offsetof(struct rdma_ucm_accept, ece), 0, false},
+    CMD(ACCEPT) = {"RDMA_ACCEPT", accept_id, LOCKS_ITSELF, offsetof(struct rdma_ucm_accept, ece), 0, false},
     CMD(REJECT) = {"RDMA_REJECT", reject_id, ID_OF(reject), 0, 0, false},
     CMD(DISCONNECT) = {"RDMA_DISCONNECT", disconnect_id, ID_OF(disconnect), 0, 0, false},
     CMD(INIT_QP_ATTR) = {"RDMA_INIT_QP_ATTR", init_qp_attr, ID_OF(init_qp_attr), 0, sizeof(struct ib_uverbs_qp_attr),

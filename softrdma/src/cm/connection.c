@@ -3,10 +3,12 @@
 #include "connection.h"
 
 #include "../config.h"
+#include "../device.h"
 #include "../process.h"
 #include "datagram.h"
 #include "event.h"
 #include "id.h"
+#include "iwarp.h"
 #include "timer.h"
 #include "watch.h"
 
@@ -24,11 +26,28 @@ static bool is_datagram(const struct cm_id *id)
     return id->qp_type == IB_UVERBS_QPT_UD;
 }
 
+/* How much of it the other side sees: all that the message has room for, or, on iWARP, what was sent. */
+static uint32_t shown(const struct cm_id *id, uint32_t room, const struct rdma_ucm_conn_param *data)
+{
+    return cm_is_iwarp(id) ? data->private_data_len : room;
+}
+
+/* Nobody listens: on iWARP connect itself says so, and may be tried again. */
 static void say_rejected(struct region *r, struct cm_id *id, uint32_t reason, const struct rdma_ucm_conn_param *data)
 {
-    struct cm_event *e = cm_event_new(r, id, EVENT_REJECTED, (int)reason);
+    struct cm_event *e;
 
-    cm_event_set_data(e, REJ_DATA, data);
+    if (cm_is_iwarp(id) && reason == REJ_INVALID_SERVICE_ID) {
+        id->refused = 1;
+        id->state = CM_ROUTE_RESOLVED;
+        id->link = LINK_NONE;
+        return;
+    }
+    if (cm_is_iwarp(id) && data->private_data_len > CM_IWARP_DATA)
+        e = cm_event_new(r, id, EVENT_CONNECT_ERROR, -EINVAL);
+    else
+        e = cm_event_new(r, id, EVENT_REJECTED, cm_is_iwarp(id) ? -ECONNRESET : (int)reason);
+    cm_event_set_data(e, shown(id, REJ_DATA, data), data);
     cm_event_post(r, e);
 }
 
@@ -81,7 +100,9 @@ int cm_connect(struct region *r, struct cm_id *id, const struct rdma_ucm_conn_pa
 {
     if (!param->valid || id->state != CM_ROUTE_RESOLVED)
         return EINVAL;
-    if (param->private_data_len > (is_datagram(id) ? SIDR_REQ_DATA : REQ_DATA))
+    if (!cm_is_iwarp(id) && param->private_data_len > (is_datagram(id) ? SIDR_REQ_DATA : REQ_DATA))
+        return EINVAL;
+    if (cm_is_iwarp(id) && !cm_iwarp_has_qp(r, id, param->qp_num & 0xffffff))
         return EINVAL;
     id->param = *param;
     id->param.qp_num &= 0xffffff;
@@ -96,7 +117,13 @@ int cm_connect(struct region *r, struct cm_id *id, const struct rdma_ucm_conn_pa
     id->state = CM_CONNECT;
     id->link = is_datagram(id) ? LINK_SIDR_SENT : LINK_REQ_SENT;
     id->tries = 0;
-    send_req(r, id, false, out);
+    id->refused = 0;
+    if (cm_is_iwarp(id) && param->private_data_len > CM_IWARP_DATA) { /* the other side takes it for garbage */
+        id->link = LINK_IDLE;
+        say_rejected(r, id, REJ_CONSUMER_DEFINED, &(struct rdma_ucm_conn_param){0});
+        return 0;
+    }
+    send_req(r, id, cm_is_iwarp(id), out);
     return 0;
 }
 
@@ -127,7 +154,9 @@ static int answer(struct region *r, struct cm_id *id, const struct rdma_ucm_conn
 {
     if (is_datagram(id))
         return cm_datagram_accept(r, id, param, out);
-    if (id->link != LINK_REQ_RCVD || param->private_data_len > REP_DATA)
+    if (cm_is_iwarp(id) && id->link == LINK_IDLE)
+        return ECONNRESET;
+    if (id->link != LINK_REQ_RCVD || param->private_data_len > (cm_is_iwarp(id) ? CM_IWARP_DATA : REP_DATA))
         return EINVAL;
     id->param = *param;
     id->param.qp_num &= 0xffffff;
@@ -138,6 +167,10 @@ static int answer(struct region *r, struct cm_id *id, const struct rdma_ucm_conn
     id->link = LINK_REP_SENT;
     id->tries = 0;
     send_rep(r, id, out);
+    if (cm_is_iwarp(id)) {
+        id->link = LINK_ESTABLISHED;
+        cm_timer_clear(id);
+    }
     return 0;
 }
 
@@ -154,6 +187,8 @@ int cm_accept(struct region *r, struct cm_id *id, uint64_t uid, const struct rdm
         cm_reject(r, id, REJ_CONSUMER_DEFINED, NULL, 0, out);
     else if (param->valid)
         id->uid = uid;
+    if (!err && param->valid && cm_is_iwarp(id))
+        cm_event_say(r, id, EVENT_ESTABLISHED, 0);
     return err;
 }
 
@@ -164,7 +199,7 @@ int cm_reject(struct region *r, struct cm_id *id, uint32_t reason, const void *d
 
     if (id->link == LINK_SIDR_RCVD)
         return cm_datagram_reject(r, id, data, length, out);
-    if (length > REJ_DATA || (id->link != LINK_REQ_RCVD && id->link != LINK_REP_RCVD))
+    if ((length > REJ_DATA && !cm_is_iwarp(id)) || (id->link != LINK_REQ_RCVD && id->link != LINK_REP_RCVD))
         return EINVAL;
     go_idle(id);
     m = cm_message_new(r, id, MESSAGE_REJ, out);
@@ -187,7 +222,11 @@ int cm_disconnect(struct region *r, struct cm_id *id, struct cm_outbox *out)
 {
     if (id->link == LINK_NONE)
         return EINVAL;
-    if (id->link == LINK_ESTABLISHED) {
+    if (id->link == LINK_ESTABLISHED && cm_is_iwarp(id)) {
+        cm_message_new(r, id, MESSAGE_DREQ, out);
+        go_idle(id);
+        say_disconnected(r, id, 0);
+    } else if (id->link == LINK_ESTABLISHED) {
         id->link = LINK_DREQ_SENT;
         id->tries = 0;
         send_dreq(r, id, out);
@@ -269,10 +308,12 @@ static void describe_request(struct cm_event *e, const struct cm_id *k, const st
         cm_event_set_datagram(e, SIDR_REQ_DATA, &m->param);
         return;
     }
-    cm_event_set_data(e, REQ_DATA, &m->param);
-    p->qp_num = k->peer_qpn;
+    cm_event_set_data(e, shown(k, REQ_DATA, &m->param), &m->param);
     p->responder_resources = k->rr;
     p->initiator_depth = k->idp;
+    if (cm_is_iwarp(k))
+        return;
+    p->qp_num = k->peer_qpn;
     p->retry_count = k->retry;
     p->rnr_retry_count = k->rnr;
     p->srq = m->param.srq;
@@ -292,8 +333,11 @@ void cm_receive_request(struct region *r, struct cm_id *listener, struct cm_mess
         acknowledge(r, k, out);
         return;
     }
-    if (listener->backlog <= 0)
-        return; /* dropped: the sender tries again */
+    if (listener->backlog <= 0) { /* dropped: the sender tries again */
+        if (device_at(m->device)->model->is_iwarp)
+            cm_message_answer(m, MESSAGE_REJ, REJ_CONSUMER_DEFINED, out);
+        return;
+    }
     k = make_child(r, listener, m);
     if (!k)
         return;
@@ -319,7 +363,7 @@ static void receive_mra(struct region *r, struct cm_id *id, const struct cm_mess
     id->peer = m->from;
     cm_watch_peer(r, id);
     if (id->link != LINK_SIDR_SENT)
-        cm_timer_set(r, id, TIMER_ANSWER, CM_ANSWER_MS);
+        cm_timer_set(r, id, TIMER_ANSWER, cm_is_iwarp(id) ? CM_IWARP_ANSWER_MS : CM_ANSWER_MS);
 }
 
 static void receive_rep(struct region *r, struct cm_id *id, const struct cm_message *m, struct cm_outbox *out)
@@ -328,6 +372,8 @@ static void receive_rep(struct region *r, struct cm_id *id, const struct cm_mess
 
     if (id->link == LINK_REP_RCVD)
         acknowledge(r, id, out);
+    if (id->link == LINK_ESTABLISHED) /* the RTU was lost */
+        cm_message_new(r, id, MESSAGE_RTU, out);
     if (id->link != LINK_REQ_SENT)
         return;
     id->link = LINK_REP_RCVD;
@@ -339,19 +385,24 @@ static void receive_rep(struct region *r, struct cm_id *id, const struct cm_mess
     id->rr = m->param.initiator_depth;
     id->idp = m->param.responder_resources;
     id->rnr = m->param.rnr_retry_count;
-    e = cm_event_new(r, id, EVENT_CONNECT_RESPONSE, 0);
-    cm_event_set_data(e, REP_DATA, &m->param);
+    if (cm_is_iwarp(id))
+        id->link = LINK_ESTABLISHED;
+    e = cm_event_new(r, id, cm_is_iwarp(id) ? EVENT_ESTABLISHED : EVENT_CONNECT_RESPONSE, 0);
+    cm_event_set_data(e, shown(id, REP_DATA, &m->param), &m->param);
     if (e) {
+        e->resp.param.conn.responder_resources = id->rr;
+        e->resp.param.conn.initiator_depth = id->idp;
+    }
+    if (e && !cm_is_iwarp(id)) {
         struct rdma_ucm_conn_param *p = &e->resp.param.conn;
 
         p->qp_num = id->peer_qpn;
-        p->responder_resources = id->rr;
-        p->initiator_depth = id->idp;
         p->rnr_retry_count = id->rnr;
         p->srq = m->param.srq;
     }
     cm_event_post(r, e);
-    acknowledge(r, id, out);
+    if (!cm_is_iwarp(id))
+        acknowledge(r, id, out);
 }
 
 static void receive_rtu(struct region *r, struct cm_id *id)
@@ -387,7 +438,7 @@ static void receive_dreq(struct region *r, struct cm_id *id, struct cm_outbox *o
     case LINK_REP_SENT:
     case LINK_ESTABLISHED:
     case LINK_DREQ_SENT:
-        id->link = LINK_DREQ_RCVD;
+        id->link = cm_is_iwarp(id) ? LINK_IDLE : LINK_DREQ_RCVD;
         cm_timer_clear(id);
         say_disconnected(r, id, 0);
         break;

@@ -6,6 +6,7 @@
 #include "../guard.h"
 #include "file.h"
 #include "id.h"
+#include "iwarp.h"
 
 struct cm_event *cm_event_for(struct region *r, const struct cm_id *id, enum cm_event_type type, int status)
 {
@@ -95,7 +96,8 @@ static void count(struct region *r, const struct cm_event *e)
         r->cm.group[e->group].reported++;
 }
 
-int cm_event_read(struct region *r, struct cm_file *f, uint64_t response, uint32_t room)
+int cm_event_read(struct region *r, struct cm_file *f, uint64_t response, uint32_t room, uint32_t *ret_event,
+                  struct cm_id *ret_about)
 {
     struct cm_event *e;
 
@@ -107,6 +109,10 @@ int cm_event_read(struct region *r, struct cm_file *f, uint64_t response, uint32
     f->head = e->next;
     if (!f->head)
         f->tail = 0;
+    *ret_event = e->resp.event;
+    ret_about->device = -1;
+    if (e->child == NONE && cm_is_iwarp(&r->cm.id[e->id]))
+        *ret_about = r->cm.id[e->id];
     count(r, e);
     release(r, e);
     return 0;

@@ -23,8 +23,10 @@ void cm_event_say(struct region *r, const struct cm_id *id, enum cm_event_type t
 void cm_event_set_data(struct cm_event *e, uint32_t length, const struct rdma_ucm_conn_param *from);
 void cm_event_set_datagram(struct cm_event *e, uint32_t length, const struct rdma_ucm_conn_param *from);
 
-/* Takes the first one off, having copied it out; ENOENT: there is none. EFAULT: it stays. */
-int cm_event_read(struct region *r, struct cm_file *f, uint64_t response, uint32_t room);
+/* Takes the first one off, having copied it out; ENOENT: there is none. EFAULT: it stays. ret_about: the identifier, where
+ * its queue pair has to follow (iwarp.h); its device is -1 otherwise. */
+int cm_event_read(struct region *r, struct cm_file *f, uint64_t response, uint32_t room, uint32_t *ret_event,
+                  struct cm_id *ret_about);
 
 /* Takes those for an identifier off its file's list (group: those of that membership only, or NONE) and either drops
  * them, or moves them to another file. child: called with each identifier whose request was dropped. */

@@ -17,6 +17,7 @@
 #include "cm.h"
 #include "event.h"
 #include "id.h"
+#include "iwarp.h"
 
 /* This process's part in each file: a second description of the pipe, open both ways and never blocking, which adds
  * bytes and takes them out again; and how many descriptors of the program mean the file. */
@@ -106,6 +107,8 @@ int cm_file_get_event(struct region *r, uint32_t file, int fd, uint64_t response
     if (room < offsetof(struct rdma_ucm_event_resp, reserved) + sizeof(uint32_t))
         return ENOSPC;
     for (bool first = true;; first = false) {
+        uint32_t event = 0;
+        struct cm_id about;
         char byte;
         ssize_t got = libc_get()->read(fd, &byte, 1);
         int err;
@@ -119,11 +122,13 @@ int cm_file_get_event(struct region *r, uint32_t file, int fd, uint64_t response
             lock_give(&r->cm.lock);
             return wait_for_a_signal();
         }
-        err = cm_event_read(r, f, response, room);
+        err = cm_event_read(r, f, response, room, &event, &about);
         if (err == EFAULT)
             cm_file_push(r, f);
         settle(r, f);
         lock_give(&r->cm.lock);
+        if (!err && about.device >= 0)
+            cm_iwarp_follow(r, &about, event);
         if (err != ENOENT) /* the byte's event may be gone with its identifier */
             return err;
     }

@@ -7,6 +7,7 @@
 #include "datagram.h"
 #include "event.h"
 #include "id.h"
+#include "iwarp.h"
 
 #define NOT_SUPPORTED 524 /* the kernel's ENOTSUPP, which it lets out */
 
@@ -28,6 +29,8 @@ int cm_group_join(struct region *r, struct cm_id *id, uint64_t uid, const union 
     if (!cm_addr_size(addr) || id->device < 0 || (id->state != CM_BOUND && id->state != CM_ADDR_RESOLVED) ||
         id->qp_type != IB_UVERBS_QPT_UD)
         return EINVAL;
+    if (cm_is_iwarp(id))
+        return ENOSYS;
     if (addr->sa.sa_family != AF_INET)
         return NOT_SUPPORTED;
     e = g == NONE ? NULL : cm_event_new(r, id, EVENT_MULTICAST_JOIN, 0);

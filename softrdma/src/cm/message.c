@@ -56,8 +56,7 @@ struct cm_message *cm_message_new(struct region *r, const struct cm_id *from, en
     return m;
 }
 
-/* An answer to a message that nobody awaited. */
-static void answer(const struct cm_message *m, enum cm_message_type type, uint32_t reason, struct cm_outbox *out)
+void cm_message_answer(const struct cm_message *m, enum cm_message_type type, uint32_t reason, struct cm_outbox *out)
 {
     struct cm_message *reply = append(out);
 
@@ -103,11 +102,11 @@ static void deliver_request(struct cm_message *m, struct cm_outbox *out)
         }
     }
     if (!m->late)
-        answer(m, MESSAGE_NOBODY, 0, out);
+        cm_message_answer(m, MESSAGE_NOBODY, 0, out);
     else if (m->type == MESSAGE_REQ)
-        answer(m, MESSAGE_REJ, REJ_INVALID_SERVICE_ID, out);
+        cm_message_answer(m, MESSAGE_REJ, REJ_INVALID_SERVICE_ID, out);
     else
-        answer(m, MESSAGE_SIDR_REP, SIDR_UNSUPPORTED, out);
+        cm_message_answer(m, MESSAGE_SIDR_REP, SIDR_UNSUPPORTED, out);
 }
 
 static void deliver_to_id(struct cm_message *m, struct cm_outbox *out)
@@ -127,9 +126,9 @@ static void deliver_to_id(struct cm_message *m, struct cm_outbox *out)
     peer_put(r);
     /* The kernel answers for identifiers that are no more. */
     if (!id && m->type == MESSAGE_DREQ)
-        answer(m, MESSAGE_DREP, 0, out);
+        cm_message_answer(m, MESSAGE_DREP, 0, out);
     else if (!id && m->type == MESSAGE_REP)
-        answer(m, MESSAGE_REJ, REJ_CONSUMER_DEFINED, out);
+        cm_message_answer(m, MESSAGE_REJ, REJ_CONSUMER_DEFINED, out);
 }
 
 void cm_outbox_deliver(struct cm_outbox *out)

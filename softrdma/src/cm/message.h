@@ -46,6 +46,9 @@ struct cm_outbox {
 struct cm_message *cm_message_new(struct region *r, const struct cm_id *from, enum cm_message_type type,
                                   struct cm_outbox *out);
 
+/* An answer to whoever sent m, from no identifier. */
+void cm_message_answer(const struct cm_message *m, enum cm_message_type type, uint32_t reason, struct cm_outbox *out);
+
 /* Delivers everything, and what that gives rise to. The caller holds no cm.lock. */
 void cm_outbox_deliver(struct cm_outbox *out);
 

@@ -104,6 +104,7 @@ struct cm_id {
     uint8_t reuse, af_only, tos, has_timeout, timeout;
     uint8_t life; /* of a packet, as the path record says it */
     uint8_t has_route;
+    uint8_t refused; /* iWARP: nobody listens; connect itself says so */
     uint8_t rr, idp, retry, rnr;
     uint32_t qpn, psn, peer_qpn, peer_psn;
     struct rdma_ucm_conn_param param; /* of the request or answer that was sent */

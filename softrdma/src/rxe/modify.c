@@ -252,6 +252,21 @@ int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify
     return err;
 }
 
+int rxe_modify_qp_iwarp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *in)
+{
+    struct ib_uverbs_modify_qp m = *in;
+
+    if (!(in->attr_mask & M_STATE))
+        return 0;
+    if (in->qp_state == QPS_RTR || (in->qp_state == QPS_RTS && atomic_load(&qp->state) != QPS_SQD))
+        return in->attr_mask & M_AV ? EINVAL : 0;
+    if (in->qp_state == QPS_SQD && atomic_load(&qp->state) != QPS_RTS) /* librdmacm's disconnect: it is closed */
+        return 0;
+    if (in->qp_state == QPS_INIT)
+        m.attr_mask |= M_PKEY; /* iWARP has no partitions */
+    return rxe_modify_qp(r, qp, &m);
+}
+
 int rxe_query_qp(struct region *r, struct qp *qp, uint32_t mask, struct ib_uverbs_query_qp_resp *out)
 {
     const struct ib_uverbs_modify_qp *a = &qp->attr;

@@ -28,6 +28,15 @@ static void describe(struct device *d)
     memcpy(d->gid[1] + 12, ip, 4);
 }
 
+/* librdmacm tells iWARP by the type of node, libibverbs finds the driver by the beginning of the name. */
+static void describe_iwarp(struct device *d)
+{
+    describe(d);
+    snprintf(d->name, sizeof(d->name), "rxe_iw%d", d->number);
+    d->gid[1][14] = 1; /* 10.99.1.x */
+    d->gid[1][15] = (uint8_t)(d->number + 1);
+}
+
 static void query_device(const struct device *d, struct ib_uverbs_ex_query_device_resp *out)
 {
     struct ib_uverbs_query_device_resp *b = &out->base;
@@ -145,6 +154,11 @@ static void destroy_cq(struct region *r, struct cq *cq)
 static bool has_qp_type(uint32_t type)
 {
     return type == IB_UVERBS_QPT_RC || type == IB_UVERBS_QPT_UC || type == IB_UVERBS_QPT_UD;
+}
+
+static bool is_rc(uint32_t type)
+{
+    return type == IB_UVERBS_QPT_RC;
 }
 
 static int check_cap(const struct qp *qp, const struct ib_uverbs_qp_cap *cap)
@@ -312,42 +326,57 @@ static bool look(struct region *r, struct qp *qp)
     return found;
 }
 
+/* What both models are made of. */
+#define DRIVER                                                                                               \
+    .driver_id = DRIVER_ID_RXE,                                                                              \
+    .abi_version = 2,                                                                                        \
+    .link_layer = "Ethernet",                                                                                \
+    .gid_type_name = "RoCE v2",                                                                              \
+    .rate = "10 Gb/sec (1X FDR10)",                                                                          \
+    .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,                                                                  \
+    .gid_table = GID_TABLE,                                                                                  \
+    .key_shift = RXE_KEY_SHIFT,                                                                              \
+    .has_windows = true,                                                                                     \
+    .has_cm = true,                                                                                          \
+    .arms_by_call = true,                                                                                    \
+    .core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,                                               \
+    .query_device = query_device,                                                                            \
+    .query_port = query_port,                                                                                \
+    .check_access = check_access,                                                                            \
+    .create_cq = create_cq,                                                                                  \
+    .resize_cq = resize_cq,                                                                                  \
+    .destroy_cq = destroy_cq,                                                                                \
+    .create_qp = create_qp,                                                                                  \
+    .destroy_qp = destroy_qp,                                                                                \
+    .break_qp = rxe_break_qp,                                                                                \
+    .query_qp = rxe_query_qp,                                                                                \
+    .create_srq = create_srq,                                                                                \
+    .modify_srq = modify_srq,                                                                                \
+    .query_srq = query_srq,                                                                                  \
+    .destroy_srq = destroy_srq,                                                                              \
+    .check_ah = check_ah,                                                                                    \
+    .create_ah = create_ah,                                                                                  \
+    .doorbell = rxe_doorbell,                                                                                \
+    .run = rxe_run,                                                                                          \
+    .look = look
+
 const struct device_model rxe_model = {
+    DRIVER,
     .name = "rxe",
-    .driver_id = DRIVER_ID_RXE,
-    .abi_version = 2,
     .node_type = "1: CA",
-    .link_layer = "Ethernet",
-    .gid_type_name = "RoCE v2",
-    .rate = "10 Gb/sec (1X FDR10)",
-    .gid_type = IB_UVERBS_GID_TYPE_ROCE_V2,
-    .gid_table = GID_TABLE,
-    .key_shift = RXE_KEY_SHIFT,
-    .has_windows = true,
     .has_multicast = true,
-    .has_cm = true,
-    .arms_by_call = true,
     .describe = describe,
-    .core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS,
-    .query_device = query_device,
-    .query_port = query_port,
-    .check_access = check_access,
-    .create_cq = create_cq,
-    .resize_cq = resize_cq,
-    .destroy_cq = destroy_cq,
     .has_qp_type = has_qp_type,
-    .create_qp = create_qp,
-    .destroy_qp = destroy_qp,
     .modify_qp = rxe_modify_qp,
-    .break_qp = rxe_break_qp,
-    .query_qp = rxe_query_qp,
-    .create_srq = create_srq,
-    .modify_srq = modify_srq,
-    .query_srq = query_srq,
-    .destroy_srq = destroy_srq,
-    .check_ah = check_ah,
-    .create_ah = create_ah,
-    .doorbell = rxe_doorbell,
-    .run = rxe_run,
-    .look = look,
+};
+
+/* The same NIC with the manners of iWARP towards the connection manager, the only way to connect it. */
+const struct device_model iwarp_model = {
+    DRIVER,
+    .name = "iwarp",
+    .node_type = "4: RNIC",
+    .is_iwarp = true,
+    .describe = describe_iwarp,
+    .has_qp_type = is_rc,
+    .modify_qp = rxe_modify_qp_iwarp,
 };

@@ -95,7 +95,7 @@ struct rxe_answer {
     uint64_t delay_ns; /* with RXE_LATE */
 };
 
-extern const struct device_model rxe_model;
+extern const struct device_model rxe_model, iwarp_model;
 
 /* queue.c */
 int rxe_queue_create(struct region *r, struct queue *q, uint32_t entries, uint64_t element_size);
@@ -196,6 +196,8 @@ struct rxe_answer rxe_lose_answer(struct qp *qp, struct rxe_answer answer);
 
 /* modify.c */
 int rxe_modify_qp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
+/* What a program asks of an iWARP queue pair: its connection moves it, and librdmacm's steps on the way change nothing. */
+int rxe_modify_qp_iwarp(struct region *r, struct qp *qp, const struct ib_uverbs_modify_qp *attr);
 void rxe_break_qp(struct region *r, struct qp *qp);
 int rxe_query_qp(struct region *r, struct qp *qp, uint32_t mask, struct ib_uverbs_query_qp_resp *out);
 /* The one place where a state changes. */
