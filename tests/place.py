@@ -29,6 +29,7 @@ NEEDS = {
     "pair": "a device with reliable queue pairs",
     "writes": "a device with reliable queue pairs, and a library with their RDMA writes",
     "efa": "an EFA device",
+    "cq_ex": "an EFA device and a libefa with extended completion queues",
     "software_host": "softrdma, which does on demand what a device does by chance",
     "rdma_read": "an EFA device and a libefa with RDMA reads",
     "rdma_write": "an EFA device and a libefa with RDMA writes",
@@ -206,6 +207,9 @@ class Place:
         with self.nodes[0].open() as ctx:
             return int(ctx.query_efa_device().device_caps)
 
+    def has_extended_queues(self) -> bool:
+        return packages.is_efa(self.module) and "efadv_create_cq" not in self.module.capabilities().missing
+
     def can_create_srq(self) -> bool:
         if packages.is_efa(self.module):
             return False
@@ -273,6 +277,7 @@ _CHECKS: dict[str, Check] = {
     "pair": lambda place: place.can_create_qp(packages.reliable(place.module)),
     "writes": lambda place: place.can_create_qp(2) or bool(place.efa_caps() & 8),
     "efa": lambda place: packages.is_efa(place.module),
+    "cq_ex": Place.has_extended_queues,
     "software_host": lambda place: place.emulated,
     "rdma_read": lambda place: bool(place.efa_caps() & 1),
     "rdma_write": lambda place: bool(place.efa_caps() & 8),

@@ -31,7 +31,7 @@ def run(seed: int | None, *arguments: str) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("arguments", [[], ["--cq-ex"]])
+@pytest.mark.parametrize("arguments", [[], pytest.param(["--cq-ex"], marks=pytest.mark.needs("cq_ex"))])
 @pytest.mark.parametrize("seed", [1, 7, 2026])
 def test_everything_arrives_once_and_whole_in_another_order(ib: Any, seed: int, arguments: list[str]) -> None:
     orders = run(seed, *arguments)

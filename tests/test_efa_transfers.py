@@ -261,6 +261,7 @@ class TestWithoutWrites:
             a.pd.create_qp(ib.QPInitAttr(a.send_cq, a.recv_cq, send_ops_flags=ib.QPExSendOpsFlags.RDMA_WRITE))
 
 
+@pytest.mark.needs("cq_ex")
 class TestExtendedQueues:
     @pytest.fixture
     def ends(self, make: Make) -> tuple[Endpoint, Endpoint]:
@@ -376,6 +377,8 @@ class TestLimits:
         end = make(size=1 << 18)
         end.ready_ud()
         release = ib.capabilities().release
+        if release == 56:
+            pytest.skip("needs a libefa of another release: 56.0 cuts them and 56.1 does not")
         if release is None or release >= 57:
             end.qp.post_recv(ib.RecvWR(1, [end.mr.sge(1 << 17)]))
             return
