@@ -29,6 +29,7 @@ from softrdma import faults
 SIZE = 1 << 16
 LIMIT = 15.0  # seconds until a completion has to be there, come what may
 QKEY = 0x1EE7
+DEADLY = 0, 1, 8, 14  # CQ_ERR, QP_FATAL, DEVICE_FATAL, SRQ_ERR
 
 
 class Wrong(Exception):
@@ -57,13 +58,20 @@ def wait(cq: Any, count: int, limit: float = LIMIT) -> list[Any]:
     """Completions, good ones; after a bad one, Trouble. None at all within the limit is wrong."""
     found: list[Any] = []
     deadline = time.monotonic() + limit
+    look = time.monotonic() + 0.05
     while len(found) < count:
         found += cq.poll(count - len(found))
         if any(not wc.is_success for wc in found):
             raise Trouble
         if len(found) < count:
-            if time.monotonic() > deadline:
+            now = time.monotonic()
+            if now > deadline:
                 raise TimeoutError
+            if now > look:  # a queue that is dead tells by an event alone
+                look = now + 0.05
+                event = cq.context.get_async_event(timeout=0)
+                if event is not None and event.event_type in DEADLY:
+                    raise Trouble
             time.sleep(0.0002)
     return found
 
@@ -515,7 +523,7 @@ def main() -> int:
                 say("round")
                 if select.select([0], [], [], 0)[0]:
                     break
-        except (Trouble, OSError) as error:  # TimeoutError too: an overrun queue tells nobody
+        except (Trouble, OSError) as error:  # TimeoutError too: the event of a dead queue may have been read
             if isinstance(error, TimeoutError) and time.monotonic() - before < LIMIT / 2:
                 raise
             say("trouble")
