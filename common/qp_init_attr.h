@@ -36,12 +36,41 @@ struct core_qp_init_attr {
 #define CORE_QP_INIT_ATTR_SIGNALING(X)                                                                                 \
     X(base.sq_sig_all, sq_sig_all, CORE_FIELD_BOOL, "Whether every send completes with a WC, signaled or not.")
 
-/* What a new object holds before its arguments are stored. */
-static inline void core_qp_init_attr_defaults(struct core_qp_init_attr *self, uint32_t qp_type)
-{
-    self->qp_type = qp_type;
-    self->max_send_wr = self->max_recv_wr = 128;
-    self->max_send_sge = self->max_recv_sge = 1;
-}
+/* What a module makes of its list: numbers AT_..., fields of its structure, names of parameters, rows of attributes. */
+#define CORE_QP_INIT_ATTR_INDEX(member, name, kind, doc) AT_##name,
+#define CORE_QP_INIT_ATTR_FIELD(member, name, kind, doc) CORE_FIELD_OF_KIND(qp_init_attr, member, #name, kind),
+#define CORE_QP_INIT_ATTR_NAME(member, name, kind, doc) CORE_NAME_##name,
+#define CORE_QP_INIT_ATTR_ROW(member, name, kind, doc)                                                                 \
+    {#name, core_field_get, core_field_set, doc, (void *)&fields[AT_##name]},
+
+/* A new object with the defaults and then the values that were given, in the record's order. */
+PyObject *core_qp_init_attr_make(struct core_state *state, PyTypeObject *type, PyObject **values,
+                                 const struct core_record *record, uint32_t qp_type);
+void core_qp_init_attr_dealloc(PyObject *self, const struct core_record *record);
+PyObject *core_qp_init_attr_repr(PyObject *self);
+
+/* The functions and slots of the class; the module's own `make` comes before them. */
+#define CORE_QP_INIT_ATTR_FUNCTIONS(record, params)                                                                    \
+    static PyObject *qp_init_attr_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)                            \
+    {                                                                                                                  \
+        return core_construct(type, args, kwargs, &params, make);                                                      \
+    }                                                                                                                  \
+    static int qp_init_attr_traverse(PyObject *self, visitproc visit, void *arg)                                       \
+    {                                                                                                                  \
+        Py_VISIT(Py_TYPE(self));                                                                                       \
+        return core_record_traverse(self, visit, arg, &record);                                                        \
+    }                                                                                                                  \
+    static int qp_init_attr_clear(PyObject *self)                                                                      \
+    {                                                                                                                  \
+        return core_record_clear(self, &record);                                                                       \
+    }                                                                                                                  \
+    static void qp_init_attr_dealloc(PyObject *self)                                                                   \
+    {                                                                                                                  \
+        core_qp_init_attr_dealloc(self, &record);                                                                      \
+    }
+
+#define CORE_QP_INIT_ATTR_SLOTS                                                                                        \
+    {Py_tp_new, qp_init_attr_new}, {Py_tp_dealloc, qp_init_attr_dealloc}, {Py_tp_traverse, qp_init_attr_traverse},     \
+        {Py_tp_clear, qp_init_attr_clear}, {Py_tp_repr, core_qp_init_attr_repr}
 
 #endif
