@@ -158,9 +158,10 @@ def test_ranges_outside_of_the_region_are_value_errors(rig: Rig) -> None:
         ):  # fmt: skip
             with pytest.raises(ValueError):
                 make(region, dest, 0, 0, **options)
-        for options in ({"length": 1.5}, {"offset": "1"}, {"chunk": None}, {"wr_id": 1.0}):
+        odd: list[dict[str, Any]] = [{"length": 1.5}, {"offset": "1"}, {"chunk": None}, {"wr_id": 1.0}]
+        for wrong in odd:
             with pytest.raises(TypeError):
-                make(region, dest, 0, 0, **options)
+                make(region, dest, 0, 0, **wrong)
         assert [wr.sg_list[0].length for wr in make(region, dest, 0, 0, length=1, offset=999)] == [1]
         with pytest.raises((TypeError, AttributeError), match="length"):
             make(object(), dest, 0, 0)

@@ -512,7 +512,11 @@ def test_devices_that_are_not_efa_are_told_apart(ib: Any, stub: Any) -> None:
             other.query_efa_device()
         assert (caught.value.errno, caught.value.operation) == (errno.EOPNOTSUPP, "efadv_query_device")
         with other.alloc_pd() as pd, other.create_cq(4) as cq:
-            for make in (lambda: other.create_cq_ex(4), lambda: pd.create_qp(ib.QPInitAttr(cq, cq))):
+            makers: list[Callable[[], Any]] = [
+                lambda: other.create_cq_ex(4),
+                lambda: pd.create_qp(ib.QPInitAttr(cq, cq)),
+            ]
+            for make in makers:
                 with pytest.raises(ib.EfaError) as caught:
                     make()
                 assert caught.value.errno == errno.EOPNOTSUPP
