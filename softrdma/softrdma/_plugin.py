@@ -17,7 +17,7 @@ import pytest
 from . import faults, is_loaded, library, preload
 
 #: Of both kinds, so that one run serves tests of either.
-DEVICES = "rxe:2,efa:2"
+DEVICES = "rxe:2,efa:2,iwarp:1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,7 @@ import pythons
 from place import ROOT, STUB, Outcome, Runs, build_path, pytest, report_for, run
 
 #: What softrdma is there to provide; see tests/place.py.
-SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce pair efa rdma_read"
+SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce pair efa rdma_read siw"
 
 
 def run_without_device(runs: Runs) -> None:
@@ -30,8 +30,8 @@ def run_on_softrdma(runs: Runs) -> None:
 
 
 def under_softrdma(fabric: str) -> list[object]:
-    """What stands before a command that is to run on softrdma's devices, of both kinds, apart from other runs."""
-    host = [ROOT / ".venv/bin/python", "-m", "softrdma", "run", "--devices", "rxe:2,efa:2"]
+    """What stands before a command that is to run on softrdma's devices, of all kinds, apart from other runs."""
+    host = [ROOT / ".venv/bin/python", "-m", "softrdma", "run", "--devices", "rxe:2,efa:2,iwarp:1"]
     return [*host, "--fabric", f"{fabric}-{os.getpid()}", "--"]
 
 
