@@ -20,7 +20,7 @@ __all__: list[str] = []
 _FOR_EVER = 9e9  # seconds; more than an event loop's clock is good for
 
 
-def _seconds(timeout: float | None) -> float | None:
+def checked_timeout(timeout: float | None) -> float | None:
     """Check a time-out as the waits in C do; None is for ever."""
     if timeout is None:
         return None
@@ -116,7 +116,7 @@ async def _first(source: Any, look: Callable[[], Any], timeout: float | None) ->
 
     From the last look to the return there is no ``await``: what it took cannot be lost to a cancellation.
     """
-    seconds = _seconds(timeout)
+    seconds = checked_timeout(timeout)
     found = look()
     if found or seconds == 0:
         return found

@@ -11,7 +11,6 @@ import errno
 import ipaddress
 import socket
 import struct
-import threading
 import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -22,9 +21,10 @@ from typing import Any, Callable, NamedTuple, TypeVar
 
 from . import _ibverbs
 from ._ibverbs import QP, AHAttr, Context, RangeError, VerbsError
-from .cm_channel import Answer, Channel, Steps, expect
+from .cm_channel import Answer, Channel, Steps, expect, process_lock
 from .cm_error import CMError, CMEvent, CMEventType
 from .enums import QPAttrMask, QPState
+from .waiting import checked_timeout
 
 __all__ = ["CMID", "CMError", "CMEvent", "CMEventType", "CMListener", "MulticastGroup", "PortSpace"]
 
@@ -62,7 +62,7 @@ class _PrivateData(NamedTuple):
     exact: bool
 
     def pack(self, data: bytes, port_space: int, iwarp: bool, call: str) -> bytes:
-        data = bytes(data)
+        data = bytes(memoryview(data))  # TypeError for a number, of which bytes() makes so many zeros
         space = PortSpace.TCP if port_space == PortSpace.TCP else PortSpace.UDP
         most = _IWARP_MOST if iwarp else _MOST[space, call]
         carried = most - 1 if self.exact else most
@@ -130,13 +130,12 @@ def _addresses(host: str, port: int, passive: bool = False) -> list[tuple[int, b
 # ---- the device ----------------------------------------------------------------------------------------------------
 
 _contexts: weakref.WeakValueDictionary[str, Context] = weakref.WeakValueDictionary()
-_contexts_lock = threading.Lock()
 
 
 def _shared_context(raw: Any) -> Context:
     """The Context of the identifier's device: one for all connections of a process, so that their PDs mix."""
     name = raw.device[0]
-    with _contexts_lock:
+    with process_lock():  # opening may run finalizers, which may ask for a context
         context = _contexts.get(name)
         if context is None or not _is_usable(context):
             device = next((found for found in _ibverbs.get_device_list() if found.name == name), None)
@@ -180,8 +179,8 @@ class CMID:
     """One end of a connection, or of what may become one: ``rdma_cm_id``.
 
     ``CMID.resolve`` makes a client's, ``CMListener.get_request`` a server's. Every call gives up the GIL, takes a
-    ``timeout`` in seconds (None: as long as RDMA-CM tries) and can be interrupted; one that fails raises ``CMError``,
-    which names what RDMA-CM told, and closes the identifier, since each serves one attempt.
+    ``timeout`` in seconds (None: without end, or until RDMA-CM gives up) and can be interrupted; one that fails raises
+    ``CMError``, which names what RDMA-CM told, and closes the identifier, since each serves one attempt.
     """
 
     def __init__(self) -> None:
@@ -231,7 +230,7 @@ class CMID:
         the same. Raises ``CMError`` (the event and its status), ``socket.gaierror`` for a name that does not resolve.
         ``rdma_resolve_addr``, ``rdma_resolve_route``.
         """
-        port = _check_port(port, 1)
+        port, timeout = _check_port(port, 1), checked_timeout(timeout)
         error: Exception | None = None
         for family, target in _addresses(host, port):
             self = cls._make(Channel.open(port_space), port_space, _PrivateData(exact_private_data))
@@ -255,7 +254,7 @@ class CMID:
         exact_private_data: bool = False,
     ) -> CMID:
         """The same in the running event loop."""
-        port = _check_port(port, 1)
+        port, timeout = _check_port(port, 1), checked_timeout(timeout)
         error: Exception | None = None
         for family, target in await _in_thread(lambda: _addresses(host, port)):
             self = cls._make(Channel.open(port_space), port_space, _PrivateData(exact_private_data))
@@ -296,12 +295,14 @@ class CMID:
 
     def _run(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
         """Go through an attempt; where it fails nothing of it is left."""
+        timeout = checked_timeout(timeout)
         try:
             return self._channel.run(operation, steps, timeout)
         except BaseException as error:
             raise self._failed(error) from error.__cause__
 
     async def _run_async(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
+        timeout = checked_timeout(timeout)
         try:
             return await self._channel.run_async(operation, steps, timeout)
         except BaseException as error:
@@ -312,21 +313,28 @@ class CMID:
         if isinstance(error, VerbsError) and error.errno == errno.EALREADY:
             return error
         self._give_up()
+        if isinstance(error, CMError) and error.private_data:
+            try:
+                error.private_data = self._data.unpack(error.private_data)
+            except ValueError:  # a peer that tells no length: as it came
+                pass
         if type(error) is VerbsError and error.operation.startswith("rdma_"):  # refused by the call itself
             return CMError(error.operation, error.errno or errno.EIO, error.detail)
         return error
 
     def _give_up(self) -> None:
         """Close without waiting: on iWARP an unanswered attempt holds its closer for ten seconds."""
-        iwarp = not self.closed and self._is_iwarp()
-        if iwarp:
-            threading.Thread(target=self._channel.close, daemon=True).start()
-        else:
-            self._channel.close()
+        try:
+            self._channel.close(without_waiting=self._is_iwarp())
+        except VerbsError:  # the library has it for good; why the attempt failed says more
+            pass
         self._stop_qp()
 
     def _is_iwarp(self) -> bool:
-        device = self._channel.raw.device
+        try:
+            device = self._channel.raw.device
+        except VerbsError:  # closed
+            return False
         return bool(device and device[2])
 
     # ---- the queue pair ----
@@ -374,9 +382,9 @@ class CMID:
     def _qp_num(self, call: str) -> int:
         if self._qp is not None and not self._qp.closed:
             return self._qp.qp_num
-        if self._port_space == PortSpace.TCP:
+        if self._port_space == PortSpace.TCP or call == "accept":
             raise VerbsError(f"CMID.{call}", errno.EINVAL, "it has no queue pair: create_qp() comes first")
-        return 0
+        return 0  # a look-up needs none
 
     # ---- connecting ----
 
@@ -404,7 +412,7 @@ class CMID:
         data, param = self._connect_param(
             private_data, responder_resources, initiator_depth, retry_count, rnr_retry_count
         )
-        return self._run("CMID.connect", self._connecting(data, param, timeout), timeout)
+        return self._run("CMID.connect", self._connecting(data, param), timeout)
 
     async def connect_async(
         self,
@@ -420,7 +428,7 @@ class CMID:
         data, param = self._connect_param(
             private_data, responder_resources, initiator_depth, retry_count, rnr_retry_count
         )
-        return await self._run_async("CMID.connect", self._connecting(data, param, timeout), timeout)
+        return await self._run_async("CMID.connect", self._connecting(data, param), timeout)
 
     def _connect_param(
         self, private_data: bytes, responder_resources: int, initiator_depth: int, retry_count: int, rnr_retry: int
@@ -443,10 +451,10 @@ class CMID:
         attr = self.context.query_device()
         return min(attr.max_qp_rd_atom, _MAX_DEPTH), min(attr.max_qp_init_rd_atom, _MAX_DEPTH)
 
-    def _connecting(self, data: bytes, param: tuple[int, ...], timeout: float | None) -> Steps[bytes]:
+    def _connecting(self, data: bytes, param: tuple[int, ...]) -> Steps[bytes]:
         raw, qp = self._channel.raw, self._qp
-        if self._is_iwarp():
-            _call_with_deadline(lambda: raw.connect(data, *param), "rdma_connect", timeout)
+        if self._is_iwarp():  # the call itself waits there until the host answers
+            self._channel.start(lambda: raw.connect(data, *param))
         else:
             raw.connect(data, *param)
         answer = expect("rdma_connect", (yield "peer"), CMEventType.CONNECT_RESPONSE, CMEventType.ESTABLISHED)
@@ -458,8 +466,12 @@ class CMID:
             raw.establish()
         if self._port_space != PortSpace.TCP:
             self._remote = (answer.parameters[0], answer.parameters[1], answer.parameters[2])
+        try:
+            words = self._data.unpack(answer.event.private_data)
+        except ValueError as error:
+            raise CMError("CMID.connect", errno.EPROTO, str(error)) from None
         self._channel.established = True
-        return self._data.unpack(answer.event.private_data)
+        return words
 
     # ---- accepting ----
 
@@ -479,13 +491,13 @@ class CMID:
         true when its answer was read). At most 196 bytes of private data on InfiniBand and RoCE, 251 on iWARP.
         Raises ``CMError`` where the peer went away. ``rdma_accept``.
         """
+        timeout = checked_timeout(timeout)
         data, param = self._accept_param(private_data, responder_resources, initiator_depth, rnr_retry_count)
         if timeout == 0:
             try:
                 self._accept_now(data, param)
-            except BaseException:
-                self._give_up()
-                raise
+            except BaseException as error:
+                raise self._failed(error) from error.__cause__
         else:
             self._run("CMID.accept", self._accepting(data, param), timeout)
 
@@ -529,6 +541,8 @@ class CMID:
             self._to(qp, QPState.RTS, max_rd_atomic=param[1])
         raw.accept(data, *param)
         self._request = None
+        if self._port_space != PortSpace.TCP:  # nothing is told of it any more
+            self._channel.established = True
 
     def _accepting(self, data: bytes, param: tuple[int, ...]) -> Steps[None]:
         self._accept_now(data, param)
@@ -573,14 +587,14 @@ class CMID:
         self._check_open("disconnect")
         if self._request is not None or self._qp is None:
             raise VerbsError("CMID.disconnect", errno.ENOTCONN, "it is not connected")
-        self._channel.established = False
-        self._stop_qp()
         try:
             self._channel.raw.disconnect()
         except VerbsError as error:
             if error.errno == errno.EINVAL:  # it never was
                 raise VerbsError("CMID.disconnect", errno.ENOTCONN, "it is not connected") from None
             raise
+        self._channel.established = False
+        self._stop_qp()
 
     def close(self) -> None:
         """Give the identifier back; a connection ends, and a request that was not answered is refused.
@@ -588,9 +602,8 @@ class CMID:
         The peer sees it at once, and nothing is waited for. The queue pair stays, in state ERR, until it is closed
         itself. Twice is harmless. ``rdma_destroy_id``.
         """
-        if not self._channel.closed:
-            self._channel.close()
-            self._stop_qp()
+        self._channel.close()
+        self._stop_qp()
         self._qp = None
 
     def __enter__(self) -> CMID:
@@ -616,7 +629,7 @@ class CMID:
         UNREACHABLE on a connection that is there tells of its path, not of its end. ``rdma_get_cm_event``.
         """
         self._check_open("get_event")
-        event = self._channel.wait(self._channel.news, timeout)
+        event = self._channel.wait(self._channel.news, checked_timeout(timeout))
         if event is not None:
             self._notice(event)
         return event
@@ -667,9 +680,18 @@ class CMID:
             raw.join(address, send_only)
             return expect("rdma_join_multicast", (yield "group"), CMEventType.MULTICAST_JOIN)
 
-        answer = self._channel.run("CMID.join_multicast", joining(), timeout)
-        ah_attr, qpn, qkey = answer.parameters
-        return MulticastGroup(self, group, address, ah_attr, qpn, qkey, None if send_only else self._qp)
+        try:
+            answer = self._channel.run("CMID.join_multicast", joining(), checked_timeout(timeout))
+            ah_attr, qpn, qkey = answer.parameters
+            return MulticastGroup(self, group, address, ah_attr, qpn, qkey, None if send_only else self._qp)
+        except BaseException as error:
+            if isinstance(error, VerbsError) and error.errno == errno.EALREADY:
+                raise
+            try:
+                raw.leave(address)  # also what may still be told of it
+            except VerbsError:  # it never was joined
+                pass
+            raise
 
     # ---- what it is ----
 
@@ -745,25 +767,6 @@ def _within(name: str, value: int, most: int) -> int:
     return value
 
 
-def _call_with_deadline(call: Callable[[], None], operation: str, timeout: float | None) -> None:
-    """Run a call that may block in the kernel for minutes, in a thread of its own, and wait no longer than asked."""
-    done = threading.Event()
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            call()
-        except BaseException as error:
-            errors.append(error)
-        done.set()
-
-    threading.Thread(target=work, daemon=True).start()
-    if not done.wait(timeout):
-        raise CMError(operation, errno.ETIMEDOUT, f"peer: no answer within {timeout:g} s")
-    if errors:
-        raise errors[0]
-
-
 async def _in_thread(call: Callable[[], _T]) -> _T:
     from asyncio import get_running_loop  # only programs that use it pay for its import
 
@@ -805,10 +808,12 @@ class MulticastGroup:
         if self._closed:
             return
         self._closed = True
-        if self._qp is not None and not self._qp.closed:
-            self._qp.detach_mcast(self._gid, self.ah_attr.dlid)
-        if not self._cmid.closed:
-            self._cmid._channel.raw.leave(self._address)
+        try:
+            if self._qp is not None and not self._qp.closed:
+                self._qp.detach_mcast(self._gid, self.ah_attr.dlid)
+        finally:
+            if not self._cmid.closed:
+                self._cmid._channel.raw.leave(self._address)
 
     def __enter__(self) -> MulticastGroup:
         return self
@@ -865,6 +870,7 @@ class CMListener:
         ``private_data``, ``host`` and ``port`` say who it is. One that is dropped unanswered is refused.
         ``rdma_get_cm_event``.
         """
+        timeout = checked_timeout(timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             self._check_open("get_request")
@@ -888,7 +894,8 @@ class CMListener:
     def _request(self, answer: Answer) -> CMID | None:
         """The identifier of a request; None for one that does not say its length where it should, and is refused."""
         expect("rdma_get_cm_event", answer, CMEventType.CONNECT_REQUEST)
-        channel = Channel(answer.request)
+        channel = answer.request
+        assert channel is not None
         made = CMID._make(channel, self._port_space, self._data, answer)
         made._host, made._port = _host_port(channel.raw.target)
         try:

@@ -13,6 +13,7 @@ import os
 import select
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
@@ -23,7 +24,7 @@ from .cm_error import CMEvent, CMEventType, deadline_passed, failure
 if TYPE_CHECKING:  # a program that does not use asyncio does not pay for its import
     import asyncio
 
-__all__ = ["Answer", "Channel", "Steps", "expect"]
+__all__ = ["Answer", "Channel", "Steps", "expect", "process_lock"]
 
 _T = TypeVar("_T")
 
@@ -52,31 +53,43 @@ class Answer(NamedTuple):
 
     event: CMEvent
     err: int
-    request: Any
+    request: Channel | None
     """The identifier of a connection request, else None."""
     parameters: tuple[Any, ...]
     """As ``_CMID.get_event`` gives them."""
+    error: BaseException | None = None
+    """What a call raised that was made in a thread of its own; the rest says nothing then."""
 
 
 Steps = Generator[str, Answer, _T]
 """A course of events: yields what it waits for, in words; gets each answer; returns its result."""
 
-# Descriptors that a child made by fork must not keep: they would hold the parent's connections open after its death.
-_descriptors: set[int] = set()
+# A child made by fork must not keep their descriptors, which would hold the parent's connections open after its death.
+_open: weakref.WeakSet[Channel] = weakref.WeakSet()
+_process_lock = threading.RLock()
 
 
-def _close_in_child() -> None:
-    while _descriptors:
-        try:
-            os.close(_descriptors.pop())
-        except OSError:
-            pass
+def process_lock() -> Any:
+    """Around what all connections of a process share. A child made by fork has one that nobody holds."""
+    return _process_lock
+
+
+def _abandon_in_child() -> None:
+    global _process_lock
+    _process_lock = threading.RLock()
+    for channel in list(_open):
+        channel._abandon()
+    _open.clear()
 
 
 @functools.cache
 def _watch_forks() -> None:
     """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
-    os.register_at_fork(after_in_child=_close_in_child)
+    os.register_at_fork(after_in_child=_abandon_in_child)
+
+
+_LONGEST = 0x7FFFFFFF
+"""Milliseconds of one poll()."""
 
 
 class Channel:
@@ -87,10 +100,12 @@ class Channel:
         self.established = False
         self.listening = False
         self._closed = False
+        self._left = False
         self._fd: int = raw.fd
         _watch_forks()
-        _descriptors.add(self._fd)
-        self._lock = threading.Lock()
+        self._fds = {self._fd}
+        # Signal handlers and finalizers, which run anywhere, may close what this very thread is at.
+        self._lock = threading.RLock()
         self.answers: deque[Answer] = deque()
         """Events of the attempt that is under way."""
         self.news: deque[CMEvent] = deque()
@@ -98,6 +113,7 @@ class Channel:
         self._wakers: set[Callable[[], None]] = set()
         self._watching: dict[asyncio.AbstractEventLoop, tuple[int, int]] = {}
         self._running: str | None = None
+        _open.add(self)
 
     @classmethod
     def open(cls, port_space: int) -> Channel:
@@ -120,7 +136,8 @@ class Channel:
                     return True
             # On an established connection UNREACHABLE tells of the path, not of the end.
             if type_ in _OF_ATTEMPT and not (self.established and type_ == CMEventType.UNREACHABLE):
-                self.answers.append(Answer(event, err, request, parameters))
+                arrived = None if request is None else Channel(request)
+                self.answers.append(Answer(event, err, arrived, parameters))
             else:
                 if type_ in _ENDS:
                     self.established = False
@@ -151,8 +168,16 @@ class Channel:
         _ = self.raw.fd  # EBADF in a child made by fork
 
     def _wake(self) -> None:
+        """Wake who waits. With the lock held: a waiter that leaves gives away the descriptor that it is woken by."""
         for waker in tuple(self._wakers):
-            waker()
+            try:
+                waker()
+            except RuntimeError:  # its event loop was closed under it
+                self._wakers.discard(waker)
+
+    def _on_readable(self) -> None:
+        with self._lock:
+            self._wake()
 
     def _enter(self, queue: deque[Any], waker: Callable[[], None]) -> bool:
         """Have a waiter woken from now on; False if there is something for it already."""
@@ -180,10 +205,13 @@ class Channel:
 
     def _sleep(self, queue: deque[Any], deadline: float | None) -> None:
         """Sleep until there may be something to read, another thread read something, or the deadline."""
-        receiver, sender = os.pipe()
+        receiver, sender = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
         def waker() -> None:
-            os.write(sender, b"\0")  # a few bytes at most before it is awake
+            try:
+                os.write(sender, b"\0")
+            except BlockingIOError:  # it was woken often enough
+                pass
 
         try:
             if not self._enter(queue, waker):
@@ -191,7 +219,8 @@ class Channel:
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
             poll.register(receiver, select.POLLIN)
-            poll.poll(None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1))
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            poll.poll(None if left is None else int(min(left * 1000 + 1, _LONGEST)))
         finally:
             self._leave(waker)
             os.close(receiver)
@@ -201,22 +230,16 @@ class Channel:
 
     async def wait_async(self, queue: deque[_T], timeout: float | None) -> _T | None:
         """The same in the running event loop. Cancelling loses nothing."""
-        import asyncio
-
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             found = self._take(queue)
             if found is not None:
                 return found
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
+            if deadline is not None and time.monotonic() >= deadline:
                 return None
-            try:
-                await asyncio.wait_for(self._sleep_async(queue), left)
-            except asyncio.TimeoutError:
-                pass
+            await self._sleep_async(queue, deadline)
 
-    async def _sleep_async(self, queue: deque[Any]) -> None:
+    async def _sleep_async(self, queue: deque[Any], deadline: float | None) -> None:
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -231,13 +254,19 @@ class Channel:
 
         if not self._enter(queue, waker):
             return
+        # Not wait_for: before Python 3.12 it may take a cancellation for itself.
+        timer = None
         try:
+            if deadline is not None:
+                timer = loop.call_later(max(0.0, deadline - time.monotonic()), set_ready)
             self._watch(loop)
             try:
                 await ready
             finally:
                 self._unwatch(loop)
         finally:
+            if timer is not None:
+                timer.cancel()
             self._leave(waker)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -248,9 +277,15 @@ class Channel:
         """
         fd, count = self._watching.get(loop, (-1, 0))
         if not count:
-            fd = os.dup(self._fd)
-            _descriptors.add(fd)
-            loop.add_reader(fd, self._wake)
+            with self._lock:
+                self._check_open()
+                fd = os.dup(self._fd)
+                self._fds.add(fd)
+            try:
+                loop.add_reader(fd, self._on_readable)
+            except BaseException:
+                self._close_watched(fd)
+                raise
         self._watching[loop] = fd, count + 1
 
     def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -259,8 +294,12 @@ class Channel:
             self._watching[loop] = fd, count - 1
             return
         loop.remove_reader(fd)
-        _descriptors.discard(fd)
-        os.close(fd)
+        self._close_watched(fd)
+
+    def _close_watched(self, fd: int) -> None:
+        if fd in self._fds:  # not so in a child made by fork
+            self._fds.discard(fd)
+            os.close(fd)
 
     # ---- courses of events ----
 
@@ -269,10 +308,26 @@ class Channel:
             self._check_open()
             if self._running:
                 raise _ibverbs.VerbsError(operation, errno.EALREADY, f"{self._running} is under way")
+            self.answers.clear()  # what an earlier course was told too late
             self._running = operation
 
     def _end(self) -> None:
         self._running = None
+
+    def start(self, call: Callable[[], None]) -> None:
+        """Make a call that may block in the kernel for minutes, in a thread of its own. Where it fails, so does the
+        course that is under way; where it does not, events tell how it went on."""
+
+        def work() -> None:
+            try:
+                call()
+            except BaseException as error:
+                with self._lock:
+                    if not self._closed:
+                        self.answers.append(Answer(CMEvent(-1, 0, b""), 0, None, (), error))
+                        self._wake()
+
+        threading.Thread(target=work, daemon=True).start()
 
     def run(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
         """Go through a course of events in this thread. Raises what it raises, and CMError past the deadline."""
@@ -325,25 +380,48 @@ class Channel:
         """Whether it was closed."""
         return self._closed
 
-    def close(self) -> None:
-        """Destroy the identifier; whoever waits wakes with EBADF."""
+    def close(self, *, without_waiting: bool = False) -> None:
+        """Destroy the identifier; whoever waits wakes with EBADF. Without waiting: in a thread of its own."""
         with self._lock:
-            if self._closed:
-                return
             self._closed = True
-            _descriptors.discard(self._fd)
+            self._fds.discard(self._fd)
             self.established = False
             unread = [answer.request for answer in self.answers if answer.request is not None]
             self.answers.clear()
-        self.raw.close()
-        for request in unread:
-            request.close()
-        with self._lock:
             self._wake()
+            if self._left:
+                return
+            self._left = without_waiting
+        if without_waiting:
+            try:
+                threading.Thread(target=self._destroy, args=(unread,), daemon=True).start()
+                return
+            except RuntimeError:  # no more threads: the interpreter ends, or their number is limited
+                self._left = False
+        self._destroy(unread)
+
+    def _destroy(self, unread: list[Channel]) -> None:
+        try:
+            self.raw.close()  # again, where an earlier one was interrupted or failed
+        finally:
+            for request in unread:
+                request.close()
+
+    def _abandon(self) -> None:
+        """In a child made by fork: it is the parent's."""
+        self._lock = threading.RLock()  # another thread of the parent may have had it
+        for fd in self._fds:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        self._fds.clear()
 
 
 def expect(operation: str, answer: Answer, *wanted: CMEventType) -> Answer:
     """Return an answer that is one of those wanted; raise what any other one means."""
+    if answer.error is not None:
+        raise answer.error
     if answer.event.event in wanted and answer.event.status == 0:
         return answer
     raise failure(operation, answer.event, answer.err)
