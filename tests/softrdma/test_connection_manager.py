@@ -75,6 +75,15 @@ def test_ucmatose(host: Host, program: Program, options: str, af_ib: str) -> Non
     assert "return status 0" in output
 
 
+def test_lost_messages_are_sent_again(host: Host, program: Program) -> None:
+    command = [program("ucmatose"), "-c", "20"]
+    losses = {
+        "SOFTRDMA_FAULTS": "seed=5;drop:op=cm,probability=0.2,times=0",
+        "SOFTRDMA_CM_TIMEOUTS": "0.002",
+    }
+    both_must(meet(host, [*command, "-b", SERVER], [*command, "-s", SERVER], **losses))
+
+
 @pytest.mark.parametrize("run", ["rping -C 10", "ucmatose -c 10", "ib_write_bw -R -F -n 100"])
 def test_iwarp(host: Host, program: Program, run: str) -> None:
     name, *options = run.split()

@@ -362,8 +362,10 @@ static void receive_mra(struct region *r, struct cm_id *id, const struct cm_mess
         return;
     id->peer = m->from;
     cm_watch_peer(r, id);
-    if (id->link != LINK_SIDR_SENT)
-        cm_timer_set(r, id, TIMER_ANSWER, cm_is_iwarp(id) ? CM_IWARP_ANSWER_MS : CM_ANSWER_MS);
+    if (cm_is_iwarp(id))
+        cm_timer_set(r, id, TIMER_ANSWER, CM_IWARP_ANSWER_MS);
+    else if (id->link != LINK_SIDR_SENT)
+        cm_timer_set(r, id, TIMER_RESEND, CM_ANSWER_MS);
 }
 
 static void receive_rep(struct region *r, struct cm_id *id, const struct cm_message *m, struct cm_outbox *out)

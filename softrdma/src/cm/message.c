@@ -142,7 +142,7 @@ void cm_outbox_deliver(struct cm_outbox *out)
         if (!out->first)
             out->last = NULL;
         if (m->lost)
-            TRACE("a message of the connection manager is lost: the link is down");
+            TRACE("a message of the connection manager is lost");
         else if (m->type == MESSAGE_REQ || m->type == MESSAGE_SIDR_REQ)
             deliver_request(m, out);
         else
