@@ -41,7 +41,9 @@ class Link:
         self.is_down = False
 
     def _ip(self, *words: str) -> str:
-        return subprocess.run(["ip", *words], stdout=subprocess.PIPE, text=True, check=True).stdout
+        # not under a sanitizer that watches us: it stops ip(8) for an overlapping strncpy
+        env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        return subprocess.run(["ip", *words], stdout=subprocess.PIPE, text=True, check=True, env=env).stdout
 
     def down(self) -> None:
         lines = self._ip("-4", "-o", "route", "show", "table", "all", "dev", self.netdev).splitlines()
