@@ -32,7 +32,7 @@ __all__ = [
 # ---- addresses -----------------------------------------------------------------------------------------------------
 
 
-class Peer:
+class Peer(c._Peer):
     """Where requests go: an address handle, a queue pair number and a qkey. ``EndpointInfo.peer`` makes one.
 
     It owns the handle: ``close()`` (or the end of ``with``, or being collected) releases it, and ``ah`` is None
@@ -40,20 +40,10 @@ class Peer:
     the device refuses the initiator as unknown.
     """
 
-    __slots__ = {
-        "__weakref__": "",
-        "ah": "The address handle; None when closed.",
-        "qp_num": "The peer's queue pair.",
-        "qkey": "The peer's qkey.",
-    }
-    ah: c.AH | None
-    qp_num: int
-    qkey: int
+    __slots__ = ("__weakref__",)
 
     def __init__(self, ah: c.AH, qp_num: int, qkey: int) -> None:
-        self.ah = ah
-        self.qp_num = integer("Peer.qp_num", qp_num, 0, 2**24 - 1)
-        self.qkey = integer("Peer.qkey", qkey, 0, 2**32 - 1)
+        """All of it is done when the object is made."""
 
     @property
     def closed(self) -> bool:
@@ -64,7 +54,7 @@ class Peer:
         """Release the address handle; harmless when done again. ``ibv_destroy_ah``."""
         if self.ah is not None:
             self.ah.close()
-            self.ah = None
+            self._drop()
 
     def __enter__(self) -> Self:
         if self.closed:

@@ -13,6 +13,7 @@
 #define EFA_TYPE_CQ_ATTR (CORE_TYPE_OWN + 4)
 #define EFA_TYPE_WQ_ATTR (CORE_TYPE_OWN + 5)
 #define EFA_TYPE_COMP_CNTR (CORE_TYPE_OWN + 6)
+#define EFA_TYPE_DESTINATION (CORE_TYPE_OWN + 7)
 
 extern const PyType_Spec efa_ah_attr_spec;
 extern const PyType_Spec efa_ah_spec;
@@ -22,6 +23,7 @@ extern const PyType_Spec efa_cq_attr_spec;
 extern const PyType_Spec efa_cq_base_spec;
 extern const PyType_Spec efa_cq_ex_spec;
 extern const PyType_Spec efa_cq_spec;
+extern const PyType_Spec efa_destination_spec;
 extern const PyType_Spec efa_device_attr_spec;
 extern const PyType_Spec efa_error_spec;
 extern const PyType_Spec efa_mr_attr_spec;

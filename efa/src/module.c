@@ -28,6 +28,7 @@ static const struct core_class classes[] = {
     {CORE_TYPE_QP, "efa.QP", &efa_qp_spec, CORE_NO_BASE, {NULL}},
     {EFA_TYPE_COMP_CNTR, "efa.CompCntr", &efa_comp_cntr_spec, CORE_NO_BASE, {NULL}},
     {CORE_TYPE_AH, "efa.AH", &efa_ah_spec, CORE_NO_BASE, {NULL}},
+    {EFA_TYPE_DESTINATION, "efa._Peer", &efa_destination_spec, CORE_NO_BASE, {NULL}},
     {CORE_TYPE_SEND_WR, "efa.SendWR", &efa_send_wr_spec, CORE_NO_BASE, {NULL}},
     {CORE_TYPE_WC, "efa.WC", &efa_wc_spec, CORE_NO_BASE, {NULL}},
 };

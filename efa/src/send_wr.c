@@ -4,6 +4,7 @@
 
 #include "args.h"
 #include "classes.h"
+#include "destination.h"
 
 static const struct core_field hints_field = CORE_FIELD(efa_send_wr, processing_hints, "processing_hints");
 
@@ -47,6 +48,19 @@ static int take_destination(struct core_state *state, struct core_send_wr *self,
         PyErr_SetString(PyExc_ValueError,
                         "the destination was given twice: as dest, and as ah, remote_qpn, remote_qkey");
         return -1;
+    }
+    if (core_is(state, dest, EFA_TYPE_DESTINATION)) { /* checked when it was made */
+        struct efa_destination *peer = (struct efa_destination *)dest;
+
+        if (!peer->ah) {
+            PyErr_Format(PyExc_ValueError, "dest has no ah: %R is closed", dest);
+            return -1;
+        }
+        Py_INCREF(peer->ah);
+        self->ah = peer->ah;
+        fields->remote_qpn = peer->qp_num;
+        fields->remote_qkey = peer->qkey;
+        return 0;
     }
     ah = read_one(state, dest, CORE_NAME_ah);
     if (!ah)

@@ -8,7 +8,6 @@ next event that belongs to the attempt. ``run`` drives it in a thread, ``run_asy
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import select
 import threading
@@ -82,10 +81,15 @@ def _abandon_in_child() -> None:
     _open.clear()
 
 
-@functools.cache
+_forks_are_watched = False
+
+
 def _watch_forks() -> None:
     """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
-    os.register_at_fork(after_in_child=_abandon_in_child)
+    global _forks_are_watched
+    if not _forks_are_watched:
+        _forks_are_watched = True
+        os.register_at_fork(after_in_child=_abandon_in_child)
 
 
 _LONGEST = 0x7FFFFFFF
