@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The life of a connection, and of the datagram service's one question and answer: what the program asks for, what
- * arrives, and what happens when nothing does. The caller holds the region's cm.lock, and delivers the outbox afterwards. */
+ * arrives, and what happens when nothing does. The caller holds the region's cm.lock and delivers the outbox
+ * afterwards. */
 #ifndef SOFTRDMA_CM_CONNECTION_H
 #define SOFTRDMA_CM_CONNECTION_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* UD: one question (SIDR_REQ: which queue pair serves this port?) and one answer. The caller holds the region's cm.lock. */
+/* UD: one question (SIDR_REQ: which queue pair serves this port?) and one answer. The caller holds the region's
+ * cm.lock. */
 #ifndef SOFTRDMA_CM_DATAGRAM_H
 #define SOFTRDMA_CM_DATAGRAM_H
 
