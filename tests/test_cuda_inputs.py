@@ -169,3 +169,30 @@ def test_a_type_of_memory_that_is_no_kind_of_ours_is_left_to_the_driver(
 ) -> None:
     addr = driver.alloc(MIB, DEVICE)
     assert registered(cuda, recorder, Interface(addr, (16,), stream=7)) == (addr, 16)
+
+
+@pytest.mark.parametrize("shape", [(-4,), (2, -3), (2**64 + 5,), (2**40, 2**40)])
+@pytest.mark.parametrize("kind", ["malloc", "mapped"])
+def test_what_claims_more_memory_than_there_can_be_is_refused(
+    cuda: Any, driver: Driver, recorder: Recorder, shape: tuple[int, ...], kind: str
+) -> None:
+    addr = driver.alloc(MIB) if kind == "malloc" else driver.reserve(4 * MIB)
+    if kind == "mapped":
+        driver.map(addr, 2 * MIB)
+    with pytest.raises(ValueError, match="no range of addresses"):
+        cuda.register_tensor(recorder, Interface(addr, shape), REMOTE_READ)
+    with pytest.raises(ValueError, match="no range of addresses"):
+        cuda.register_tensor(recorder, Interface(-addr, (8,)), REMOTE_READ)
+    assert (recorder.exports, recorder.plain) == ([], [])
+
+
+@pytest.mark.parametrize("ndim", [1, -1, 1 << 30])
+def test_a_capsule_without_a_shape_is_refused_and_freed(
+    cuda: Any, driver: Driver, recorder: Recorder, ndim: int
+) -> None:
+    thing = DLPack(driver.alloc(MIB), (8,))
+    thing._held.tensor.ndim, thing._held.tensor.shape = ndim, None
+    with pytest.raises(TypeError, match="no shape"):
+        cuda.register_tensor(recorder, thing, REMOTE_READ)
+    gc.collect()
+    assert thing.deleted == 1

@@ -102,7 +102,7 @@ def memory_of(tensor: Any) -> Memory:
     for way in (_from_data_ptr, _from_array_interface, _from_device_array, _from_buffer, _from_dlpack):
         memory = way(tensor)
         if memory is not None:
-            return memory
+            return _checked(tensor, memory)
     raise TypeError(
         f"{type(tensor).__name__} exports no memory: it has neither data_ptr(), __array_interface__, the buffer "
         "protocol nor DLPack"
@@ -114,7 +114,7 @@ def device_memory_of(tensor: Any) -> Memory:
     for way in (_from_data_ptr, _from_dlpack_anywhere, _from_device_array):
         memory = way(tensor)
         if memory is not None:
-            return memory
+            return _checked(tensor, memory)
     if hasattr(tensor, "__array_interface__"):
         return memory_of(tensor)
     try:
@@ -125,6 +125,16 @@ def device_memory_of(tensor: Any) -> Memory:
             "__cuda_array_interface__"
         ) from None
     return memory_of(tensor)
+
+
+def _checked(tensor: Any, memory: Memory) -> Memory:
+    """Refuse what an object says of its memory and cannot be."""
+    addr, length = memory.addr, memory.length
+    if addr < 0 or length < 0 or addr + length > 1 << 64:
+        raise ValueError(
+            f"the {type(tensor).__name__} claims {length} bytes at {addr:#x}, which is no range of addresses"
+        )
+    return memory
 
 
 # ---- keeping -------------------------------------------------------------------------------------------------------
@@ -300,6 +310,7 @@ class _DLTensor(NamedTuple):
 _DL_TENSOR = struct.Struct("@PiiiBBHPPQ")
 _DL_VERSIONED = struct.Struct("@IIPPQ")
 _DL_READ_ONLY, _DL_COPIED, _DL_PADDED = 1, 2, 4
+_DL_MOST_DIMENSIONS = 1024  # far more than anybody has; a capsule with garbage is not followed
 _DL_HANDLE = 3  # type code of an opaque handle: the elements are no data
 _DL_HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host"}
 _DL_DEVICE = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda_managed", 14: "oneapi"}
@@ -354,6 +365,8 @@ def _dlpack_read(name: str, capsule: Any) -> tuple[_DLTensor, int]:
 
 
 def _dlpack_length(tensor: Any, dl: _DLTensor, padded: bool) -> int:
+    if not 0 <= dl.ndim <= _DL_MOST_DIMENSIONS or (dl.ndim and not dl.shape):
+        raise TypeError(f"the DLPack capsule of the {type(tensor).__name__} has {dl.ndim} dimensions and no shape")
     numbers = ctypes.c_int64 * dl.ndim
     shape = numbers.from_address(dl.shape)[:] if dl.ndim else []
     bits = dl.bits * dl.lanes
