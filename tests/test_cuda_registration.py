@@ -400,6 +400,30 @@ def test_a_region_keeps_its_tensor_until_it_is_closed(cuda: Any, driver: Driver,
     assert (mr.closed, mr.tensor, repr(mr)) == (True, None, "<GpuMR, closed>")
 
 
+@pytest.mark.parametrize("outcome", ["peermem", "neither"])
+def test_a_tensor_goes_when_its_last_user_does_and_not_at_a_collection(
+    cuda: Any, driver: Driver, recorder: Recorder, outcome: str
+) -> None:
+    tensor = DeviceTensor(driver.alloc(MIB), MIB)
+    alive = weakref.ref(tensor)
+    recorder.refuse_export = [OSError(errno.ENOMEM, "no room")]
+    gc.collect()
+    gc.disable()
+    try:
+        if outcome == "peermem":
+            cuda.register_tensor(recorder, tensor, ACCESS).close()
+        else:
+            recorder.refuse_plain = [OSError(errno.EFAULT, "Bad address")]
+            try:
+                cuda.register_tensor(recorder, tensor, ACCESS)
+            except cuda.GpuRegistrationError:
+                pass
+        del tensor
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
 def test_a_closed_region_says_so(cuda: Any, ib: Any, driver: Driver, gpu_pd: Any) -> None:
     mr = cuda.register_tensor(gpu_pd, DeviceTensor(driver.alloc(MIB), MIB), ACCESS)
     mr.close()

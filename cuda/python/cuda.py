@@ -334,7 +334,7 @@ def register_range(pd: Any, address: int, length: int, access: int, owner: Any, 
     except ValueError:
         raise  # the range itself is wrong
     except Exception as error:
-        dmabuf = error
+        dmabuf = error.with_traceback(None)  # which holds this frame, and so the tensor, in a circle
     if attempt.mappings > 1:
         peermem: Exception = RuntimeError(
             f"not tried: the range lies in {attempt.mappings} mappings, and peer memory reaches one"
@@ -343,7 +343,7 @@ def register_range(pd: Any, address: int, length: int, access: int, owner: Any, 
         try:
             return _register(pd.reg_mr, (address, length, access), owner), "peermem"
         except Exception as error:
-            peermem = error
+            peermem = error.with_traceback(None)
     raise GpuRegistrationError(_both_failed(address, length, attempt, dmabuf, peermem), dmabuf, peermem) from dmabuf
 
 
