@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import gc
 import os
+import signal
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -286,3 +289,61 @@ def test_any_order_of_look_ups_gives_a_region_that_covers(
             assert region.addr <= addr and addr + size <= region.addr + region.length
             assert cache.statistics.entries <= most
         assert cache.statistics.hits + cache.statistics.misses == len(lookups)
+
+
+def test_memory_that_the_driver_has_no_identity_for_is_not_kept(
+    cache: Any, ib: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = sys.modules[ib.__name__ + "._cuda_driver"]
+    ranges = inner.ranges
+
+    def nameless(*arguments: Any) -> Any:
+        found, stopped, error = ranges(*arguments)
+        return [mapping._replace(buffer_id=0) for mapping in found], stopped, error
+
+    monkeypatch.setattr(inner, "ranges", nameless)
+    tensor = DeviceTensor(driver.alloc(MIB), 100)
+    assert cache.region(tensor) is not cache.region(tensor)  # it may have been freed and allocated anew in between
+    assert (cache.statistics.uncached, cache.statistics.entries) == (2, 0)
+
+
+def test_an_owner_that_moved_its_memory_is_registered_anew(host_cache: Any) -> None:
+    class Resizable:
+        def __init__(self) -> None:
+            self.buffers = [ctypes.create_string_buffer(4096), ctypes.create_string_buffer(4096)]
+
+        def data_ptr(self) -> int:
+            return ctypes.addressof(self.buffers[0])
+
+        nbytes = 4096
+
+    thing = Resizable()
+    first = host_cache.region(thing)
+    old = memoryview(thing.buffers[0])  # what is at these addresses afterwards
+    assert host_cache.region(thing) is first
+    thing.buffers.reverse()
+    assert host_cache.region(old) is not first
+    assert host_cache.statistics.stale == 1
+
+
+def test_a_child_does_not_wait_for_a_thread_of_its_parent(host_cache: Any) -> None:
+    go, held = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with host_cache._lock:
+            held.set()
+            go.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(5)
+        try:
+            host_cache.purge()
+        finally:
+            os._exit(0)
+    go.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import bisect
 import errno
+import functools
 import os
 import threading
+import weakref
 from operator import index
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -66,6 +68,20 @@ class _Entry:
         return self.extent.addr + self.extent.length
 
 
+_caches: weakref.WeakSet[RegistrationCache] = weakref.WeakSet()
+
+
+def _renew_in_child() -> None:
+    for cache in list(_caches):
+        cache._lock = threading.RLock()  # another thread of the parent may have had it
+
+
+@functools.cache
+def _watch_forks() -> None:
+    """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
+    os.register_at_fork(after_in_child=_renew_in_child)
+
+
 class RegistrationCache:
     """Registrations of whole allocations, kept for every tensor that lies inside.
 
@@ -74,9 +90,10 @@ class RegistrationCache:
     tensor to the last; on the host it is the object that owns the memory in the end (a NumPy array's ``base``, a torch
     storage), which the cache keeps.
 
-    At every look-up the driver is asked for the identity of each mapping of an entry: one that was freed or mapped
-    anew is dropped, never returned. Nothing notices that memory is freed *before* the next look-up, and its pages
-    stay pinned until then: ``purge()`` after freeing a lot. A dropped registration lives on as long as a region
+    At every look-up the driver is asked for the identity of each mapping of an entry, and an owner on the host where
+    its memory is: what was freed, mapped anew or moved is dropped, never returned. Memory that the driver has no
+    identity for is registered and not kept. Nothing notices that memory is freed *before* the next look-up, and its
+    pages stay pinned until then: ``purge()`` after freeing a lot. A dropped registration lives on as long as a region
     or an SGE that was given out, so a request in flight keeps its memory.
 
     ``max_bytes`` and ``max_count`` bound what is kept, the least recently used goes first; what does not fit at all
@@ -106,6 +123,8 @@ class RegistrationCache:
         self._hits = self._misses = self._stale = self._evicted = self._uncached = 0
         self._closed = False
         self._process = os.getpid()
+        _watch_forks()
+        _caches.add(self)
 
     # ---- use ----
 
@@ -212,7 +231,13 @@ class RegistrationCache:
         if getattr(entry.region, "closed", False):
             return True
         extent = entry.extent
-        return bool(extent.identity) and _identity(extent.addr, extent.length) != extent.identity
+        if extent.identity:
+            return _identity(extent.addr, extent.length) != extent.identity
+        try:  # an owner may have moved its memory: storage.resize_(), array.resize()
+            memory = memory_of(extent.owner)
+        except (TypeError, ValueError):
+            return True
+        return (memory.addr, memory.length) != (extent.addr, extent.length)
 
     def _touch(self, entry: _Entry) -> None:
         self._clock += 1
@@ -226,15 +251,16 @@ class RegistrationCache:
         overlapping = self._overlapping(whole)
         self._stale += self._drop([entry for entry in overlapping if self._is_stale(entry)])
         exact = _Extent(memory.addr, memory.length, whole.identity and _identity(memory.addr, memory.length), tensor)
-        if not self._is_too_large(whole):
+        if not self._is_too_large(whole) and (whole.identity or memory.device is None):
             try:
                 return self._keep(whole, memory)
             except (OSError, RuntimeError):
                 if whole.addr == exact.addr and whole.length == exact.length:
                     raise  # there is no smaller range to try
         if self._is_too_large(exact) or (memory.device is not None and not exact.identity):
+            region = self._register(exact, memory)
             self._uncached += 1
-            return self._register(exact, memory)
+            return region
         return self._keep(exact, memory)
 
     def _is_too_large(self, extent: _Extent) -> bool:
@@ -296,9 +322,10 @@ def _is_on_host(tensor: Any) -> bool:
 
 
 def _identity(addr: int, length: int) -> tuple[driver.Range, ...]:
-    """The mappings under a range of GPU memory; nothing where it is not all mapped any more."""
+    """The mappings under a range of GPU memory; nothing where it is not all mapped any more, or where the driver has
+    no identity for a part, so that memory freed and allocated anew would look the same."""
     found, _, error = driver.ranges(driver.pointer(addr), addr, length)
-    return () if error else tuple(found)
+    return () if error or not all(mapping.buffer_id for mapping in found) else tuple(found)
 
 
 def _allocation(tensor: Any, memory: Memory) -> _Extent:
@@ -336,7 +363,10 @@ class _Storage:
     def __init__(self, storage: Any) -> None:
         self.storage = storage
         self.data_ptr = storage.data_ptr
-        self.nbytes = int(storage.nbytes())
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.storage.nbytes())
 
 
 def _holder_of(thing: Any) -> Any:
