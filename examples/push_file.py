@@ -47,8 +47,8 @@ def push(end: End, length: int, chunk: int) -> None:
 
 
 def show(done: int, total: int, length: int, begin: float) -> None:
-    """One line that is written over, at most a hundred times."""
-    if done == total or done % max(1, total // 100) == 0:
+    """One line that is written over, at most a hundred times; the last one only where nobody watches."""
+    if done == total or (sys.stdout.isatty() and done % max(1, total // 100) == 0):
         seconds = time.perf_counter() - begin
         rate = length * done / total / seconds / 1e6
         print(f"\r{100 * done // total:3d} %  {rate:8.1f} MB/s", end="\n" if done == total else "", flush=True)

@@ -75,7 +75,7 @@ class End:
             (wc,) = self.cq.wait(1, timeout=60) or sys.exit("nothing completed in a minute")
             wc.raise_for_status()
             room += 1
-            if done == total or done % max(1, total // 50) == 0:
+            if done == total or (sys.stdout.isatty() and done % max(1, total // 50) == 0):
                 rate = size * done / total / (time.perf_counter() - begin) / 1e6
                 print(f"\r{title}: {100 * done // total:3d} %  {rate:8.1f} MB/s", end="", flush=True)
         print()
