@@ -9,6 +9,7 @@ import errno
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -349,6 +350,51 @@ def test_closing_again_destroys_what_closing_could_not(ib: Any, client: End) -> 
     assert client.cmid.closed and not raw.closed
     client.cmid.close()
     assert raw.closed
+
+
+def interrupted_at(line: int, work: Callable[[], Any]) -> bool:
+    """Do something and interrupt it at the so many-th line of the package's modules; whether it came there."""
+    seen = 0
+
+    def at_line(frame: Any, event: str, _: Any) -> Any:
+        nonlocal seen
+        if event == "line":
+            seen += 1
+            if seen == line:
+                raise KeyboardInterrupt
+        return at_line
+
+    def at_call(frame: Any, event: str, _: Any) -> Any:
+        code = frame.f_code
+        ours = code.co_filename.endswith(("/cm.py", "/cm_channel.py")) and code.co_name != "__del__"
+        return at_line if ours else None
+
+    before = sys.gettrace()
+    sys.settrace(at_call)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("call", ["resolve", "get_request"])
+def test_an_interrupt_between_any_two_lines_leaves_no_descriptor(ib: Any, listener: Any, call: str) -> None:
+    calls = {
+        "resolve": lambda: ib.CMID.resolve(listener.host, listener.port).close(),
+        "get_request": lambda: listener.get_request(0.001),
+    }
+    calls[call]()
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    line = 1
+    while interrupted_at(line, calls[call]):
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) <= before, f"interrupted at line {line}"
+        line += 1
+    assert line > 10
 
 
 def test_a_group_that_could_not_be_used_is_left_again(ib: Any, host: str) -> None:

@@ -240,6 +240,9 @@ class CMID:
                 return self
             except VerbsError as failed:
                 error = failed
+            except BaseException:  # also what interrupts between the lines
+                self._give_up()
+                raise
         raise error or CMError("CMID.resolve", errno.EADDRNOTAVAIL, f"{host} has no address")
 
     @classmethod
@@ -266,6 +269,9 @@ class CMID:
                 return self
             except VerbsError as failed:
                 error = failed
+            except BaseException:  # also what interrupts between the lines
+                self._give_up()
+                raise
         raise error or CMError("CMID.resolve", errno.EADDRNOTAVAIL, f"{host} has no address")
 
     def _resolving(self, family: int, target: bytes, source: str | None, timeout: float | None) -> Steps[None]:

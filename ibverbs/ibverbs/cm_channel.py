@@ -96,6 +96,25 @@ _LONGEST = 0x7FFFFFFF
 """Milliseconds of one poll()."""
 
 
+class _Bell:
+    """What wakes a thread that sleeps in poll(): a pipe, which goes with the object whatever interrupts."""
+
+    pipe: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self.pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def __call__(self) -> None:
+        try:
+            os.write(self.pipe[1], b"\0")
+        except BlockingIOError:  # it was woken often enough
+            pass
+
+    def __del__(self) -> None:
+        for fd in self.pipe:
+            os.close(fd)
+
+
 class Channel:
     """An identifier on its own event channel. Any number of threads may wait; each event goes to whom it is for."""
 
@@ -114,7 +133,7 @@ class Channel:
         """Events of the attempt that is under way."""
         self.news: deque[CMEvent] = deque()
         """The other events."""
-        self._wakers: set[Callable[[], None]] = set()
+        self._wakers: weakref.WeakSet[Callable[[], None]] = weakref.WeakSet()  # each goes with its sleeper
         self._watching: dict[asyncio.AbstractEventLoop, tuple[int, int]] = {}
         self._running: str | None = None
         _open.add(self)
@@ -172,7 +191,7 @@ class Channel:
         _ = self.raw.fd  # EBADF in a child made by fork
 
     def _wake(self) -> None:
-        """Wake who waits. With the lock held: a waiter that leaves gives away the descriptor that it is woken by."""
+        """Wake who waits. With the lock held."""
         for waker in tuple(self._wakers):
             try:
                 waker()
@@ -209,26 +228,17 @@ class Channel:
 
     def _sleep(self, queue: deque[Any], deadline: float | None) -> None:
         """Sleep until there may be something to read, another thread read something, or the deadline."""
-        receiver, sender = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-
-        def waker() -> None:
-            try:
-                os.write(sender, b"\0")
-            except BlockingIOError:  # it was woken often enough
-                pass
-
+        bell = _Bell()
         try:
-            if not self._enter(queue, waker):
+            if not self._enter(queue, bell):
                 return
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
-            poll.register(receiver, select.POLLIN)
+            poll.register(bell.pipe[0], select.POLLIN)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             poll.poll(None if left is None else int(min(left * 1000 + 1, _LONGEST)))
         finally:
-            self._leave(waker)
-            os.close(receiver)
-            os.close(sender)
+            self._leave(bell)
 
     # ---- in an event loop ----
 
