@@ -432,6 +432,8 @@ EXPORT int statx(int dir, const char *path, int flags, unsigned mask, struct sta
 /* A descriptor of ours goes away. */
 static void forget(int fd, enum fd_kind kind, uint32_t index)
 {
+    if (kind == FD_CM)
+        cm_fd_closes();
     fd_set_kind(fd, FD_OTHER, 0);
     if (kind == FD_COMMAND)
         context_fd_closed(index);

@@ -15,6 +15,7 @@ void cm_init(struct region *r); /* a region is made */
 /* file.c: a new descriptor, or -errno; other descriptors of this process that mean the same file. */
 int cm_open(int flags);
 void cm_add_fd(uint32_t file, int fd);
+void cm_fd_closes(void); /* before its number is given back */
 void cm_fd_closed(uint32_t file);
 /* A child that is about to be forked holds what this process holds; a process has died. The caller holds region.lock. */
 void cm_inherit(struct region *r, uint32_t child);

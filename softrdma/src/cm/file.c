@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <semaphore.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../config.h"
@@ -18,6 +19,10 @@
 #include "event.h"
 #include "id.h"
 #include "iwarp.h"
+
+/* A kernel takes a while to close the file, and rping relies on it: its thread has just read the last event, and has to be
+ * back in GET_EVENT before the number is gone. */
+#define CLOSING_NS 100000
 
 /* This process's part in each file: a second description of the pipe, open both ways and never blocking, which adds
  * bytes and takes them out again; and how many descriptors of the program mean the file. */
@@ -106,14 +111,14 @@ int cm_file_get_event(struct region *r, uint32_t file, int fd, uint64_t response
 
     if (room < offsetof(struct rdma_ucm_event_resp, reserved) + sizeof(uint32_t))
         return ENOSPC;
-    for (bool first = true;; first = false) {
+    for (;;) {
         uint32_t event = 0;
         struct cm_id about;
         char byte;
         ssize_t got = libc_get()->read(fd, &byte, 1);
         int err;
 
-        if (got < 0 && (first || errno != EBADF))
+        if (got < 0 && errno != EBADF) /* closed since we came: the kernel would hold the file for us */
             return errno;
         if (got <= 0)
             return wait_for_a_signal();
@@ -320,6 +325,11 @@ void cm_add_fd(uint32_t file, int fd)
 {
     atomic_fetch_add(&mine[file].descriptors, 1);
     fd_set_kind(fd, FD_CM, file);
+}
+
+void cm_fd_closes(void)
+{
+    nanosleep(&(struct timespec){0, CLOSING_NS}, NULL);
 }
 
 void cm_fd_closed(uint32_t file)
