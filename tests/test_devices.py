@@ -180,6 +180,7 @@ def test_an_iwarp_device_answers_queries(place: Place) -> None:
 
 
 @pytest.mark.needs("siw")
+@pytest.mark.only("ibverbs")
 def test_an_iwarp_device_registers_memory_and_makes_queues(ib: Any, place: Place) -> None:
     data = bytearray(4096)
     with place.iwarp[0].open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(16) as cq:
