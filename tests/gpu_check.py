@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from typing import Any, Callable
 
 PAGE = os.sysconf("SC_PAGESIZE")
+COUNT = int(os.environ.get("GPU_CHECK_COUNT", "2000"))
 MIB = 1 << 20
 ANY = object()
 
@@ -244,7 +245,7 @@ class Checks:
             base, size = self.pages(addr, 4 * MIB)
             for _ in range(10):
                 os.close(self.cuda.dmabuf_fd(base, size))
-            before, started, count = len(os.listdir("/proc/self/fd")), time.perf_counter(), 2000
+            before, started, count = len(os.listdir("/proc/self/fd")), time.perf_counter(), COUNT
             for _ in range(count):
                 os.close(self.cuda.dmabuf_fd(base, size))
             each = (time.perf_counter() - started) / count

@@ -26,7 +26,7 @@ def test_the_gpu_check_runs_over_the_stand_in(ib: Any) -> None:
         pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
     done = subprocess.run(
         [sys.executable, "-c", STARTED, str(SCRIPT), ib.__name__],
-        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place)},
+        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20"},
         capture_output=True,
         text=True,
         timeout=120,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pythons
-from place import ROOT, STUB, Outcome, Runs, build_path, pytest, report_for, run
+from place import ROOT, STUB, SUITE, Outcome, Runs, build_path, pytest, report_for, run
 
 #: What softrdma is there to provide; see tests/place.py.
 SOFTRDMA_HAS = "device two_devices rc uc ud srq atomics roce pair efa rdma_read siw"
@@ -43,7 +43,7 @@ def run_on_stub(runs: Runs) -> None:
 def run_on_stub_with_all(runs: Runs) -> None:
     for version in pythons.at_hand():
         with runs.outcome(f"stub, Python {version}") as outcome:
-            suite_on_stub(outcome, pythons.with_tools(version), build_path(), only_its_own(version))
+            suite_on_stub(outcome, pythons.with_tools(version), build_path(), [*SUITE, *only_its_own(version)])
 
 
 def only_its_own(version: str) -> list[object]:
@@ -60,4 +60,4 @@ def suite_on_stub(outcome: Outcome, python: Path, path: str, chosen: Sequence[ob
         "RDMA_TEST_REQUIRE": "stub",
         "PYTHONMALLOC": "debug",    # a block freed twice, overrun or given to the wrong allocator ends the run
     }
-    outcome.add_report(report, run([*pytest(python, report), *chosen], env))
+    outcome.add_report(report, run(pytest(python, report, *chosen), env))

@@ -24,9 +24,8 @@ READS_AHEAD = ("wmemcmp", "is_dst (elf/")
 ON_STUB = ("tests/test_posting.py", "tests/test_cq.py", "tests/test_lying_library.py", "tests/test_async_events.py",
            "tests/test_allocations.py", "tests/test_faults.py")
 ON_SOFTRDMA = ("tests/test_rc.py", "tests/test_srq.py", "tests/test_ud.py", "tests/test_async_events.py")
-#: These start programs that memcheck does not follow, or type checkers.
-NOT_FOR_IT = ("tests/test_stubs.py", "tests/test_isolated.py", "tests/test_readme.py", "tests/packaging",
-              "tests/softrdma")  # fmt: skip
+#: These start programs that memcheck does not follow.
+NOT_FOR_IT = ("tests/test_isolated.py", "tests/test_readme.py")
 
 
 def run_memcheck(runs: Runs) -> None:

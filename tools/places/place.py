@@ -21,8 +21,10 @@ STUB = BUILD / "tests" / "stub"
 RESULTS = BUILD / "results"     # the reports of the test runners
 #: The distributions that users of verbs install; each has a folder, a stub of its extension, an sdist and a wheel.
 PACKAGES = ("ibverbs", "efa")
-#: The suite of the bindings: the wheel has a place of its own, and so has the software host.
-SUITE = ("tests", "--ignore=tests/packaging/test_wheel.py", "--ignore=tests/softrdma")
+#: What is the same wherever data moves; each has a place where it runs.
+ELSEWHERE = ("tests/packaging", "tests/test_stubs.py", "tests/softrdma")
+#: The suite of the bindings.
+SUITE = ("tests", *(f"--ignore={path}" for path in ELSEWHERE))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ibverbs-tests"
 
 

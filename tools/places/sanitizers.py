@@ -10,12 +10,10 @@ from pathlib import Path
 
 import host
 import kernel_vm
-from place import ROOT, SUITE, Outcome, Runs, build_path, pytest, quietly, report_for, run
+from place import ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD = ROOT / "build-sanitized"
 THREADS_BUILD = ROOT / "build-sanitized-threads"
-#: What is about built files that users get, and type checkers: nothing to watch.
-TESTS = (*SUITE, "--ignore=tests/packaging", "--ignore=tests/test_stubs.py")
 #: Writes behind the end of a block of the C library's; a sanitizer that lets it pass watches nothing.
 FAULT = "import ctypes; c = ctypes.CDLL(None); c.malloc.restype = ctypes.c_void_p; ctypes.memset(c.malloc(8), 0, 9)"
 
@@ -57,12 +55,12 @@ def run_sanitized(runs: Runs) -> None:
         _check_that_it_watches(outcome, env)
         report = report_for(outcome.name)
         env.update(RDMA_LIBRARY_PATH=str(BUILD / "tests" / "stub"), RDMA_TEST_REQUIRE="stub")
-        outcome.add_report(report, run(pytest(python, report, *TESTS), env))
+        outcome.add_report(report, run(pytest(python, report), env))
     with runs.outcome("sanitizers, softrdma") as outcome:
         env = _environment()
         report = report_for(outcome.name)
         env.update(RDMA_TEST_REQUIRE=host.SOFTRDMA_HAS)
-        outcome.add_report(report, run([*host.under_softrdma("sanitized"), *pytest(python, report, *TESTS)], env))
+        outcome.add_report(report, run([*host.under_softrdma("sanitized"), *pytest(python, report)], env))
 
 
 def run_sanitized_in_vm(runs: Runs) -> None:
@@ -77,7 +75,7 @@ def run_sanitized_in_vm(runs: Runs) -> None:
         env["ASAN_OPTIONS"] += FEW_PAGES
         env["RDMA_TEST_REQUIRE"] = kernel_vm.REQUIRED
         report = report_for(outcome.name)
-        outcome.add_report(report, kernel_vm.in_vm(kernel, pytest(python, report, *TESTS), env, memory="4G"))
+        outcome.add_report(report, kernel_vm.in_vm(kernel, pytest(python, report), env, memory="4G"))
 
 
 def _has_room_for_shadows(kernel: Path, env: Mapping[str, str]) -> bool:

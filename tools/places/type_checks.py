@@ -2,7 +2,7 @@
 """mypy over the Python of the packages, and stubtest, which compares the stubs with the built module."""
 from __future__ import annotations
 
-from place import BUILD, PACKAGES, ROOT, STUB, Runs, build_path, run
+from place import BUILD, PACKAGES, ROOT, STUB, Runs, build_path, pytest, report_for, run
 
 
 def run_type_checks(runs: Runs) -> None:
@@ -15,3 +15,5 @@ def run_type_checks(runs: Runs) -> None:
             checked = run([python, "-m", "mypy", "--strict", "-p", package], env)
             outcome.check(f"mypy --strict, {package}", checked == 0)
             outcome.check(f"stubtest, {package}", run([python, "-m", "mypy.stubtest", package], env) == 0)
+        report = report_for(outcome.name)
+        outcome.add_report(report, run(pytest(python, report, "tests/test_stubs.py"), env))

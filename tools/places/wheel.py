@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pythons
 from host import only_its_own, suite_on_stub
-from place import PACKAGES, ROOT, Outcome, Runs, build_path, pytest, quietly, report_for, run
+from place import PACKAGES, ROOT, SUITE, Outcome, Runs, build_path, pytest, quietly, report_for, run
 
 BUILD_TOOLS = ("build", "wheel")
+#: What may differ from one Python to the next, for those between the oldest and the newest, which run all.
+BETWEEN = [f"tests/test_{name}.py" for name in ("isolated", "signatures", "values", "flags", "enums", "posting",
+                                                "efa_posting", "lifetimes", "waiting", "asyncio", "random_calls")]
 
 
 def run_wheel(runs: Runs) -> None:
@@ -23,11 +26,13 @@ def run_wheel(runs: Runs) -> None:
                 wheels.append(_build(outcome, package, folder / package))
                 _check(outcome, package, wheels[-1])
                 _install_from_checkout(outcome, package, folder / package / "installed")
-        for version in pythons.at_hand():
+        versions = list(pythons.at_hand())
+        for version in versions:
+            tests = SUITE if version in (versions[0], versions[-1]) else BETWEEN
             with runs.outcome(f"wheels, Python {version}") as outcome:
                 python = pythons.make(version, folder / version, *pythons.TOOLS, *wheels)
                 if all([_imports(outcome, python, package, folder / version) for package in PACKAGES]):
-                    suite_on_stub(outcome, python, "", only_its_own(version))
+                    suite_on_stub(outcome, python, "", [*tests, *only_its_own(version)])
 
 
 def _install_from_checkout(outcome: Outcome, package: str, environment: Path) -> None:
