@@ -46,6 +46,8 @@ PLACES = [
     Place("efa-debian11", "efa on the software host over the rdma-core of Debian 11: only when named, for many tests do"
           " not yet say that they need the completion events that it lacks",
           rdma_core.run_efa_on_debian_11, only_when_named=True),
+    Place("efa-debian13", "efa on the software host over the rdma-core and Python of Debian 13",
+          rdma_core.run_efa_on_debian_13),
     Place("judges", "others judge the software host, and it is held beside real kernels", judges.run_judges),
     Place("soak-short", "a minute of traffic on the software host under random faults (RDMA_TEST_SOAK_SEED)",
           soak.run_short_soak),

@@ -29,10 +29,10 @@ def run_on_softrdma(runs: Runs) -> None:
         outcome.add_report(report, run([*under_softrdma("tests"), *pytest(ROOT / ".venv/bin/python", report)], env))
 
 
-def under_softrdma(fabric: str) -> list[object]:
-    """What stands before a command that is to run on softrdma's devices, of all kinds, apart from other runs."""
-    host = [ROOT / ".venv/bin/python", "-m", "softrdma", "run", "--devices", "rxe:2,efa:2,iwarp:1"]
-    return [*host, "--fabric", f"{fabric}-{os.getpid()}", "--"]
+def under_softrdma(fabric: str, devices: str = "rxe:2,efa:2,iwarp:1",
+                   python: Path = ROOT / ".venv/bin/python") -> list[object]:
+    """What stands before a command that is to run on softrdma's devices, by default of all kinds, apart from others."""
+    return [python, "-m", "softrdma", "run", "--devices", devices, "--fabric", f"{fabric}-{os.getpid()}", "--"]
 
 
 def run_on_stub(runs: Runs) -> None:
