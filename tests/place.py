@@ -29,6 +29,7 @@ NEEDS = {
     "pair": "a device with reliable queue pairs",
     "writes": "a device with reliable queue pairs, and a library with their RDMA writes",
     "efa": "an EFA device",
+    "cq_events": "a device and a library whose completion queues tell a channel",
     "cq_ex": "an EFA device and a libefa with extended completion queues",
     "software_host": "softrdma, which does on demand what a device does by chance",
     "rdma_read": "an EFA device and a libefa with RDMA reads",
@@ -207,6 +208,14 @@ class Place:
         with self.nodes[0].open() as ctx:
             return int(ctx.query_efa_device().device_caps)
 
+    def tells_channels(self) -> bool:
+        with self.nodes[0].open() as ctx, ctx.create_comp_channel() as channel, ctx.create_cq(4, channel) as cq:
+            try:
+                cq.req_notify()
+            except packages.error_of(self.module):
+                return False
+        return True
+
     def has_extended_queues(self) -> bool:
         return packages.is_efa(self.module) and "efadv_create_cq" not in self.module.capabilities().missing
 
@@ -277,6 +286,7 @@ _CHECKS: dict[str, Check] = {
     "pair": lambda place: place.can_create_qp(packages.reliable(place.module)),
     "writes": lambda place: place.can_create_qp(2) or bool(place.efa_caps() & 8),
     "efa": lambda place: packages.is_efa(place.module),
+    "cq_events": Place.tells_channels,
     "cq_ex": Place.has_extended_queues,
     "software_host": lambda place: place.emulated,
     "rdma_read": lambda place: bool(place.efa_caps() & 1),

@@ -58,7 +58,7 @@ def pair(make: Make) -> tuple[Endpoint, Endpoint]:
     return a, b
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.needs("pair", "cq_events")
 class TestEvents:
     def test_the_event_is_the_queue_itself(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
@@ -138,7 +138,7 @@ class TestEvents:
         assert b.channel.get_cq_event(timeout=seconds(5)) is b.recv_cq
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.needs("pair", "cq_events")
 class TestAcknowledging:
     def test_more_than_were_received_is_a_value_error(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
@@ -212,7 +212,7 @@ class TestTimeouts:
     def test_one_below_a_millisecond_is_not_rounded_to_for_ever(self, channel: Any) -> None:
         assert channel.get_cq_event(0.0001) is None
 
-    @pytest.mark.needs("pair")
+    @pytest.mark.needs("pair", "cq_events")
     def test_none_waits_until_something_comes(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify()
@@ -221,7 +221,7 @@ class TestTimeouts:
         a.qp.post_send(a.send_wr())
         assert waiter.finish() is b.recv_cq
 
-    @pytest.mark.needs("pair")
+    @pytest.mark.needs("pair", "cq_events")
     def test_an_event_that_is_there_is_read_with_timeout_zero(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
         b.recv_cq.req_notify()
@@ -235,7 +235,7 @@ class TestDescriptor:
         with ctx.create_comp_channel() as channel:
             assert os.get_blocking(channel.fd) is False
 
-    @pytest.mark.needs("pair")
+    @pytest.mark.needs("pair", "cq_events")
     @pytest.mark.parametrize("how", ["select", "poll", "epoll"])
     def test_it_becomes_readable_with_an_event(self, pair: tuple[Endpoint, Endpoint], how: str) -> None:
         a, b = pair
@@ -259,7 +259,7 @@ class TestDescriptor:
         assert b.channel.get_cq_event(timeout=0) is b.recv_cq
         assert not readable(0)
 
-    @pytest.mark.needs("pair")
+    @pytest.mark.needs("pair", "cq_events")
     def test_an_event_loop_can_watch_it(self, pair: tuple[Endpoint, Endpoint]) -> None:
         a, b = pair
 
@@ -279,7 +279,7 @@ class TestDescriptor:
         assert asyncio.run(main()) is b.recv_cq
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.needs("pair", "cq_events")
 def test_two_threads_play_ping_pong(make: Make) -> None:
     """Each sleeps in get_cq_event while the other runs: a wait that kept the GIL would end this at once."""
     ends = make(with_channel=True), make(with_channel=True)
@@ -302,7 +302,7 @@ def test_two_threads_play_ping_pong(make: Make) -> None:
     assert first.finish(20) == second.finish(20) == rounds
 
 
-@pytest.mark.needs("pair")
+@pytest.mark.needs("pair", "cq_events")
 def test_two_waiters_share_the_events(pair: tuple[Endpoint, Endpoint]) -> None:
     a, b = pair
     b.recv_cq.req_notify()
@@ -316,6 +316,18 @@ def test_two_waiters_share_the_events(pair: tuple[Endpoint, Endpoint]) -> None:
     a.qp.post_send(a.send_wr())
     assert first.finish() is second.finish() is b.recv_cq
     b.recv_cq.ack_events(2)
+
+
+@pytest.mark.needs("pair")
+def test_a_queue_that_cannot_tell_a_channel_says_so(ib: Any, place: Any, ctx: Any) -> None:
+    if place.missing("cq_events") is None:
+        pytest.skip("needs a library whose completion queues do not tell a channel")
+    with ctx.create_comp_channel() as channel, ctx.create_cq(4, channel) as cq:
+        for call in (cq.req_notify, functools.partial(cq.wait, 1, 1)):
+            with pytest.raises(error_of(ib)) as caught:
+                call()
+            assert caught.value.errno == errno.EOPNOTSUPP
+        assert channel.get_cq_event(timeout=0) is None
 
 
 def test_close_wakes_a_waiter_with_ebadf(ib: Any, ctx: Any) -> None:

@@ -17,6 +17,7 @@ SIGNALED = 2
 
 @pytest.mark.only("efa")
 @pytest.mark.needs("rdma_read")
+@pytest.mark.usefixtures("gpu_pd")
 @pytest.mark.parametrize(
     ("offset", "length"), [(0, MIB), (5 * PAGE + 257, 100), (MIB - 4, 4), (PAGE - 1, 2 * PAGE + 2)]
 )
@@ -42,6 +43,7 @@ def test_a_read_fills_the_tensor_and_nothing_around_it(
 
 @pytest.mark.only("efa")
 @pytest.mark.needs("rdma_read")
+@pytest.mark.usefixtures("gpu_pd")
 def test_a_read_beyond_the_tensor_is_refused_though_its_page_was_exported(
     cuda: Any, driver: Driver, make: Any, ib: Any
 ) -> None:

@@ -29,6 +29,7 @@ def test_push_weights_shows_progress_and_that_all_of_it_arrived(ib: Any, node: N
     assert f"2 MiB arrived at {workers} workers" in done.stdout
 
 
+@pytest.mark.needs("cq_ex")
 def test_the_program_in_the_readme_runs(ib: Any) -> None:
     text = (HOME / "efa/README.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -139,7 +139,7 @@ class TestExtendedQueues:
         assert first.status_str in str(rig.ib.CompletionError(flushed[0]))
 
     @pytest.mark.needs("rdma_read")
-    @pytest.mark.parametrize("extended", [None, {}])
+    @pytest.mark.parametrize("extended", [None, pytest.param({}, marks=pytest.mark.needs("cq_ex"))])
     def test_on_a_device(self, ib: Any, make: Make, extended: Any) -> None:
         """A failed read does not break a queue pair of EFA; what is flushed later still tells of it."""
         a, b = make(extended=extended), make()

@@ -17,7 +17,7 @@ from packages import error_of
 from place import Node, seconds
 from test_channels import Waiter
 
-pytestmark = pytest.mark.needs("pair")
+pytestmark = pytest.mark.needs("pair", "cq_events")
 
 SPINS = [None, 2e-5, 0.002]
 

@@ -54,8 +54,9 @@ def use_everything(ib: Any) -> None:
         if is_efa(ib):
             peer = keep(ib.local_endpoint_info(qp, 1).peer(pd))
             send = ib.SendWR(1, [mr.sge(8)], ib.WROpcode.SEND, ib.SendFlags.SIGNALED, dest=peer)
-            cq_ex = keep(ctx.create_cq_ex(8, channel))
-            keep(pd.create_qp(ib.QPInitAttr(cq_ex, cq_ex, qp_type=ib.QPType.UD)))
+            if "efadv_create_cq" not in ib.capabilities().missing:
+                cq_ex = keep(ctx.create_cq_ex(8, channel))
+                keep(pd.create_qp(ib.QPInitAttr(cq_ex, cq_ex, qp_type=ib.QPType.UD)))
         else:
             gid = ib.select_gid(ctx, 1)
             keep(pd.create_ah(ib.AHAttr(dgid=gid.gid, sgid_index=gid.gid_index)))

@@ -43,9 +43,7 @@ PLACES = [
           sanitizers.run_sanitized_in_vm),
     Place("debian11", "in the kernel VM over the rdma-core of Debian 11", rdma_core.run_on_debian_11),
     Place("debian13", "in the kernel VM over the rdma-core and Python of Debian 13", rdma_core.run_on_debian_13),
-    Place("efa-debian11", "efa on the software host over the rdma-core of Debian 11: only when named, for many tests do"
-          " not yet say that they need the completion events that it lacks",
-          rdma_core.run_efa_on_debian_11, only_when_named=True),
+    Place("efa-debian11", "efa on the software host over the rdma-core of Debian 11", rdma_core.run_efa_on_debian_11),
     Place("efa-debian13", "efa on the software host over the rdma-core and Python of Debian 13",
           rdma_core.run_efa_on_debian_13),
     Place("judges", "others judge the software host, and it is held beside real kernels", judges.run_judges),

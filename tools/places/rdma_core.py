@@ -4,6 +4,7 @@ kernel can play, on softrdma's."""
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
@@ -27,7 +28,7 @@ class Release:
 
     library: Path
     python: Path
-    prepare: list[object]
+    prepare: Sequence[object]
     env: dict[str, str]
 
 
