@@ -23,7 +23,7 @@ from test_waiting import Channel, ids
 
 pytestmark = pytest.mark.needs("stub")
 
-SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "3"))
+SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "1"))
 PORT_ACTIVE = 9
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]

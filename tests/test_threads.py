@@ -2,7 +2,7 @@
 """Threads: close() while others post, poll, ask or wait. Calls end whole or with EBADF, close() waits for short calls
 and wakes long ones, and nobody's handle is freed under him (the stub aborts the process if it is).
 
-Rounds come from RDMA_TEST_RACES (default 10000) and stop early when RDMA_TEST_RACE_SECONDS (default 3) are over.
+Rounds come from RDMA_TEST_RACES (default 10000) and stop early when RDMA_TEST_RACE_SECONDS (default 1) are over.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stub_fixtures import UD, Rig, wait_until
 pytestmark = pytest.mark.needs("stub")
 
 RACES = int(os.environ.get("RDMA_TEST_RACES", "10000"))
-SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "3"))
+SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "1"))
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from test_threads import SIGNALS, alone
 
 pytestmark = pytest.mark.needs("stub")
 
-SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "3"))
+SECONDS = float(os.environ.get("RDMA_TEST_RACE_SECONDS", "1"))
 
 
 class Channel:
