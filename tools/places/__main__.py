@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+import pickle
 import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
 
 import benchmark
 import c_units
@@ -60,6 +66,10 @@ PLACES = [
 ]
 
 
+#: With two processors these run beside the others: what takes long, in builds of its own.
+BESIDE = {"sanitizers", "tsan", "memcheck", "vm-sanitizers", "wheel"}
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/test", description="Runs the tests in the places named, or in all.")
     parser.add_argument("place", nargs="*", help="see --list")
@@ -98,11 +108,51 @@ def main() -> int:
         for place in PLACES:
             print(f"{place.name:13} {place.about}")
         return 0
+    chosen = [place for place in PLACES if place.name in args.place or not (args.place or place.only_when_named)]
+    beside = [place for place in chosen if place.name in BESIDE]
+    if args.place or not beside or (os.cpu_count() or 1) < 2:
+        return summary(run_all(chosen))
+    with tempfile.TemporaryDirectory(prefix="beside-") as folder:
+        other = start_beside(beside, Path(folder))
+        outcomes = run_all([place for place in chosen if place not in beside])
+        return summary(outcomes + finish_beside(other, Path(folder)))
+
+
+def run_all(places: Sequence[Place]) -> list[Outcome]:
     runs = Runs()
-    for place in PLACES:
-        if place.name in args.place or not (args.place or place.only_when_named):
-            place.run(runs)
-    return summary(runs.outcomes)
+    for place in places:
+        place.run(runs)
+    return runs.outcomes
+
+
+def start_beside(places: Sequence[Place], folder: Path) -> int:
+    """Runs places in a child process, which keeps what it prints and counts in the folder."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        (folder / "outcomes").write_bytes(pickle.dumps(run_all(places)))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def finish_beside(child: int, folder: Path) -> list[Outcome]:
+    """Waits for it, prints what it printed, and returns what it counted."""
+    _, status = os.waitpid(child, 0)
+    print((folder / "log").read_text(errors="replace"), flush=True)
+    if status:
+        return [Outcome("what ran beside: it ended before its end", failed=1)]
+    outcomes: list[Outcome] = pickle.loads((folder / "outcomes").read_bytes())
+    return outcomes
 
 
 if __name__ == "__main__":

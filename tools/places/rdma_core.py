@@ -24,7 +24,7 @@ USERLAND = ["base-files", "bash", "coreutils", "dash", "iproute2", "binutils", "
 
 @dataclass
 class Release:
-    """A libibverbs of another release: its path, the Python over it, and what stands before a command that uses them."""
+    """A libibverbs of another release: its path, the Python over it, and what stands before a command that uses it."""
 
     library: Path
     python: Path
