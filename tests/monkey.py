@@ -206,6 +206,8 @@ class Monkey:
             keywords["timeout"] = dice.choice((0, 0, 0.0005))
         if any(p.name == "spin" for p in parameters):
             keywords["spin"] = dice.choice((None, 0, 0.0002))
+        if any(p.name == "chunk" for p in parameters):      # a great region in pieces of a byte is a list without end
+            keywords.update(chunk=dice.choice((0, 1000, 30000, 2**30)), length=dice.choice((0, 1, 1 << 16, 70000)))
         if not parameters or dice.randrange(4) == 0:
             positional = [] if keywords else [self.value() for _ in range(dice.choice((0, 1, 1, 1, 2, 2, 3, 4, 7)))]
             if dice.randrange(3) == 0:
@@ -247,6 +249,8 @@ class Monkey:
         if dice.randrange(3) == 0:
             target = self.one("QP", "CQ", "SRQ", "PD") or target
         names = [n for n in dir(target) if not n.startswith("__") or n in ("__reduce__", "__enter__", "__exit__")]
+        if hasattr(target, "_value_"):      # to_bytes() fills gigabytes, what _add_value_alias_() got stays for good
+            names = ["name", "value"]
         if not names:
             return "nothing"
         name = dice.choice(names)
