@@ -82,17 +82,15 @@ static int join(struct waiter *self, struct core_waiters *among, const struct co
 
 static const struct core_params waiter_params = {"Waiter", 1, 1, {CORE_NAME_source}};
 
-static PyObject *waiter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static PyObject *make(struct core_state *state, PyTypeObject *type, PyObject **values)
 {
-    struct core_state *state = core_state_of(type);
     const struct core_events *events;
     struct core_waiters *among;
+    PyObject *source = values[0];
     struct waiter *self;
-    PyObject *source;
     int err;
 
-    if (!state || core_parse_tuple(state, &waiter_params, args, kwargs, &source) < 0 ||
-        find(state, source, &among, &events) < 0)
+    if (find(state, source, &among, &events) < 0)
         return NULL;
     self = (struct waiter *)PyType_GenericAlloc(type, 0);
     if (!self)
@@ -108,6 +106,11 @@ static PyObject *waiter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     }
     Py_DECREF(self);
     return NULL;
+}
+
+static PyObject *waiter_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    return core_construct(type, args, kwargs, &waiter_params, make);
 }
 
 static int waiter_traverse(PyObject *op, visitproc visit, void *arg)

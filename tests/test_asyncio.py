@@ -9,6 +9,7 @@ import gc
 import importlib.util
 import math
 import os
+import sys
 import threading
 import time
 import warnings
@@ -474,6 +475,20 @@ class TestLeavingNothingBehind:
         assert len(os.listdir("/proc/self/fd")) == before
         with pytest.raises(TypeError, match="source"):
             extension.Waiter(rig.pd)
+
+    def test_a_waiter_holds_its_source_once_however_it_was_given(self, rig: Rig, one: Channel) -> None:
+        extension = __import__(f"{rig.ib.__name__}._extension", fromlist=["extension"]).extension
+        for source in (one.queues[0], one.channel, rig.ctx):
+            before = sys.getrefcount(source)
+            for _ in range(10):
+                extension.Waiter(source).close()
+                extension.Waiter(source=source).close()
+            assert sys.getrefcount(source) < before + 5
+        before = sys.getrefcount(rig.pd)
+        for _ in range(10):
+            with pytest.raises(TypeError):
+                extension.Waiter(source=rig.pd)
+        assert sys.getrefcount(rig.pd) < before + 5
 
     def test_sigint_ends_a_loop_that_waits(self, ib: Any, stub: Any) -> None:
         alone(
