@@ -591,3 +591,24 @@ def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, 
         threading.stack_size(before)
     thread.join()
     assert ended == [kind]
+
+
+@pytest.mark.only("efa")
+def test_a_destination_that_gives_the_half_made_request_another_handle(rig: Rig) -> None:
+    """The collector's list of objects shows a request before its constructor is through."""
+    first, second = rig.pd.create_ah(bytes(range(16))), rig.pd.create_ah(bytes(range(16)))
+
+    class Meddling:
+        qp_num, qkey = 1, 2
+
+        @property
+        def ah(self) -> Any:
+            for found in gc.get_objects():
+                if type(found) is rig.ib.SendWR:
+                    found.ah = second
+            return first
+
+    before = sys.getrefcount(second)
+    for _ in range(10):
+        assert rig.ib.SendWR(dest=Meddling()).ah is first
+    assert sys.getrefcount(second) < before + 5

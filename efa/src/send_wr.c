@@ -43,6 +43,7 @@ static int take_destination(struct core_state *state, struct core_send_wr *self,
 {
     struct wr_send *fields = &self->fields;
     PyObject *ah;
+    int failed;
 
     if (self->ah || fields->remote_qpn || fields->remote_qkey) {
         PyErr_SetString(PyExc_ValueError,
@@ -73,7 +74,10 @@ static int take_destination(struct core_state *state, struct core_send_wr *self,
         Py_DECREF(ah);
         return -1;
     }
-    self->ah = ah;
+    failed = core_send_wr_set_ah((PyObject *)self, ah, NULL); /* code that was asked may have found it and set one */
+    Py_DECREF(ah);
+    if (failed)
+        return -1;
     return read_number(state, dest, CORE_NAME_qp_num, "dest.qp_num", WR_QPN_MOST, &fields->remote_qpn) < 0
                ? -1
                : read_number(state, dest, CORE_NAME_qkey, "dest.qkey", UINT32_MAX, &fields->remote_qkey);
