@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import errno
-import functools
 import os
 import threading
 import weakref
@@ -76,10 +75,15 @@ def _renew_in_child() -> None:
         cache._lock = threading.RLock()  # another thread of the parent may have had it
 
 
-@functools.cache
+_forks_are_watched = False
+
+
 def _watch_forks() -> None:
     """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
-    os.register_at_fork(after_in_child=_renew_in_child)
+    global _forks_are_watched
+    if not _forks_are_watched:
+        _forks_are_watched = True
+        os.register_at_fork(after_in_child=_renew_in_child)
 
 
 class RegistrationCache:
