@@ -67,7 +67,7 @@ PLACES = [
 
 
 #: With two processors these run beside the others: what takes long, in builds of its own.
-BESIDE = {"sanitizers", "tsan", "memcheck", "vm-sanitizers", "wheel"}
+BESIDE = {"sanitizers", "tsan", "vm-sanitizers", "wheel"}
 
 
 def arguments() -> argparse.Namespace:
