@@ -5,6 +5,7 @@ keeps what comes back and goes on with that. Its dice decide, so that whoever gi
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import errno
 import gc
@@ -12,8 +13,10 @@ import inspect
 import operator
 import pickle
 import random
+import socket
 from collections.abc import Iterator
 from typing import Any, Callable
+from unittest import mock
 
 from packages import is_efa, open_device
 from stub_control import NO_ERRNO, Stub
@@ -23,6 +26,20 @@ PROMISED = (TypeError, ValueError, OverflowError, AttributeError, OSError, Runti
             ImportError)  # fmt: skip
 NUMBERS = (0, 1, 2, 3, 5, 7, 8, 16, 64, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
            2**64, -1, -(2**31), -(2**63), 10**30)  # fmt: skip
+
+
+@contextlib.contextmanager
+def no_name_service() -> Iterator[None]:
+    """Hosts are numbers only in here: a name that the dice threw would be asked of servers, and one that never answers
+    holds its caller for many seconds."""
+    real = socket.getaddrinfo
+
+    def numbers_only(*args: Any, **keywords: Any) -> Any:
+        keywords["flags"] = keywords.get("flags", 0) | socket.AI_NUMERICHOST
+        return real(*args, **keywords)
+
+    with mock.patch.object(socket, "getaddrinfo", numbers_only):
+        yield
 
 
 class Hostile:

@@ -10,17 +10,25 @@ from __future__ import annotations
 import gc
 import os
 import random
+import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from monkey import Monkey
+from monkey import Monkey, no_name_service
 from stub_control import Stub
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 SECONDS = float(os.environ.get("RDMA_TEST_FUZZ_SECONDS", "3"))
 SEED = os.environ.get("RDMA_TEST_FUZZ_SEED")
+
+
+@pytest.fixture(autouse=True)
+def hosts_are_numbers() -> Iterator[None]:
+    with no_name_service():
+        yield
 
 
 def test_any_call_with_anything_ends_as_promised(ib: Any, stub: Stub) -> None:
@@ -45,3 +53,19 @@ def test_any_call_with_anything_ends_as_promised(ib: Any, stub: Stub) -> None:
         if SEED:
             break
     assert successes > 200 * rounds
+
+
+@pytest.mark.only("ibverbs")
+def test_no_call_asks_a_name_server(ib: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def look_up(host: Any, *args: Any, flags: int = 0, **keywords: Any) -> Any:
+        asked.append((host, bool(flags & socket.AI_NUMERICHOST)))
+        raise socket.gaierror(socket.EAI_NONAME, "not a number")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with no_name_service():
+        for call in (ib.CMListener, ib.CMID.resolve):
+            with pytest.raises(socket.gaierror):
+                call("rxe0", 1)
+    assert asked == [("rxe0", True)] * 2

@@ -16,7 +16,7 @@ import atheris
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 
-from monkey import PROMISED, Monkey  # noqa: E402
+from monkey import PROMISED, Monkey, no_name_service  # noqa: E402
 from stub_control import Stub  # noqa: E402
 
 
@@ -78,7 +78,8 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     atheris.Setup([sys.argv[0], *arguments], lambda data: play(ib, stub, data))
-    atheris.Fuzz()
+    with no_name_service():
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":
