@@ -295,6 +295,19 @@ if __name__ == "__main__":
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_what_asks_for_the_children_of_forks_is_called_once_in_each(ib: Any) -> None:
+    forks = importlib.import_module(f"{ib.__name__}.forks")
+    calls: list[int] = []
+
+    def renew() -> None:
+        calls.append(1)
+
+    for _ in range(3):
+        forks.watch_forks(renew)
+    assert in_child(lambda: len(calls)) == 1
+    assert calls == []
+
+
 def test_fork_init_is_the_librarys_and_fork_status_says_so(ib: Any, stub: Any) -> None:
     code = """
 assert ib.fork_status() == ib.ForkStatus.DISABLED

@@ -13,13 +13,13 @@ from __future__ import annotations
 import errno
 import os
 from operator import index
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from . import _cuda_driver as driver
 from ._cuda_driver import CudaError
 from ._cuda_paths import wants_pcie
-from ._extension import LibraryError, extension
+from ._extension import extension
+from .closing import Closing
 from .tensors import Memory, check_access, device_memory_of
 
 __all__ = [
@@ -48,7 +48,7 @@ def _page_size() -> int:
 # ---- the region ----------------------------------------------------------------------------------------------------
 
 
-class GpuMR:
+class GpuMR(Closing):
     """A registration of GPU memory: an MR, with the device address that requests use and the tensor that it keeps.
 
     It serves wherever an MR does. ``register_tensor`` makes them; one can also be made around an MR at hand, whose
@@ -139,15 +139,6 @@ class GpuMR:
         self._closed = True
         self._tensor = self._hold = None
 
-    def __enter__(self) -> GpuMR:
-        self._check_open("__enter__")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self.closed:
             return "<GpuMR, closed>"
@@ -155,10 +146,6 @@ class GpuMR:
         return (
             f"<GpuMR addr={self._addr:#x} length={self._length} lkey={self._mr.lkey:#x} rkey={self._mr.rkey:#x}{way}>"
         )
-
-    def _check_open(self, name: str) -> None:
-        if self.closed:
-            raise LibraryError(f"GpuMR.{name}", errno.EBADF, "the GpuMR is closed")
 
 
 # ---- tensors -------------------------------------------------------------------------------------------------------

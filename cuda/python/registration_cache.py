@@ -7,17 +7,17 @@ For memory on a GPU and on the host alike.
 from __future__ import annotations
 
 import bisect
-import errno
 import os
 import threading
 import weakref
 from operator import index
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from . import _cuda_driver as driver
 from . import cuda
-from ._extension import LibraryError, extension
+from ._extension import extension
+from .closing import Closing
+from .forks import watch_forks
 from .tensors import Memory, check_access, device_memory_of, memory_of, reg_tensor
 
 __all__ = ["CacheStatistics", "RegistrationCache"]
@@ -75,18 +75,7 @@ def _renew_in_child() -> None:
         cache._lock = threading.RLock()  # another thread of the parent may have had it
 
 
-_forks_are_watched = False
-
-
-def _watch_forks() -> None:
-    """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
-    global _forks_are_watched
-    if not _forks_are_watched:
-        _forks_are_watched = True
-        os.register_at_fork(after_in_child=_renew_in_child)
-
-
-class RegistrationCache:
+class RegistrationCache(Closing):
     """Registrations of whole allocations, kept for every tensor that lies inside.
 
     ``region(tensor)`` gives what to make requests from (an MR, or a GpuMR for memory on a GPU), ``sge(tensor)`` an SGE
@@ -127,7 +116,7 @@ class RegistrationCache:
         self._hits = self._misses = self._stale = self._evicted = self._uncached = 0
         self._closed = False
         self._process = os.getpid()
-        _watch_forks()
+        watch_forks(_renew_in_child)
         _caches.add(self)
 
     # ---- use ----
@@ -182,25 +171,12 @@ class RegistrationCache:
                 self._drop(list(self._entries))
                 self._closed = True
 
-    def __enter__(self) -> RegistrationCache:
-        self._check_open("__enter__")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         if self._closed:
             return "<RegistrationCache, closed>"
         return f"<RegistrationCache {len(self._entries)} regions, {self._bytes} bytes>"
 
     # ---- look-up, under the lock ----
-
-    def _check_open(self, name: str) -> None:
-        if self._closed:
-            raise LibraryError(f"RegistrationCache.{name}", errno.EBADF, "the cache is closed")
 
     def _leave_parent(self) -> None:
         """In a child made by fork: forget the parent's entries, which are nothing here."""

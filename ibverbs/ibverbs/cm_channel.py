@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
 
 from . import _ibverbs
 from .cm_error import CMEvent, CMEventType, deadline_passed, failure
+from .forks import watch_forks
 
 if TYPE_CHECKING:  # a program that does not use asyncio does not pay for its import
     import asyncio
@@ -81,17 +82,6 @@ def _abandon_in_child() -> None:
     _open.clear()
 
 
-_forks_are_watched = False
-
-
-def _watch_forks() -> None:
-    """Once, and not before it is needed: the interpreter keeps what is registered, and so this module, for good."""
-    global _forks_are_watched
-    if not _forks_are_watched:
-        _forks_are_watched = True
-        os.register_at_fork(after_in_child=_abandon_in_child)
-
-
 _LONGEST = 0x7FFFFFFF
 """Milliseconds of one poll()."""
 
@@ -125,7 +115,7 @@ class Channel:
         self._closed = False
         self._left = False
         self._fd: int = raw.fd
-        _watch_forks()
+        watch_forks(_abandon_in_child)
         self._fds = {self._fd}
         # Signal handlers and finalizers, which run anywhere, may close what this very thread is at.
         self._lock = threading.RLock()
