@@ -47,29 +47,29 @@ void cause_of_locked_memory(struct cause *self)
                   limit_text(limit.rlim_cur, soft, sizeof soft), limit_text(limit.rlim_max, hard, sizeof hard));
 }
 
-static void compare(struct cause *self, const char *name, uint32_t asked, const char *limit_name, int limit)
+void cause_of_excess(struct cause *self, const char *name, uint32_t asked, const char *limit_name, int64_t limit)
 {
-    if (limit >= 0 && asked > (uint32_t)limit)
-        cause_add(self, "%s=%u is over the device's %s=%d", name, asked, limit_name, limit);
+    if (limit >= 0 && asked > limit)
+        cause_add(self, "%s=%u is over the device's %s=%lld", name, asked, limit_name, (long long)limit);
 }
 
 void cause_of_qp_sizes(struct cause *self, const struct ibv_device_attr *limits, const struct ibv_qp_cap *cap)
 {
-    compare(self, "max_send_wr", cap->max_send_wr, "max_qp_wr", limits->max_qp_wr);
-    compare(self, "max_recv_wr", cap->max_recv_wr, "max_qp_wr", limits->max_qp_wr);
-    compare(self, "max_send_sge", cap->max_send_sge, "max_sge", limits->max_sge);
-    compare(self, "max_recv_sge", cap->max_recv_sge, "max_sge", limits->max_sge);
+    cause_of_excess(self, "max_send_wr", cap->max_send_wr, "max_qp_wr", limits->max_qp_wr);
+    cause_of_excess(self, "max_recv_wr", cap->max_recv_wr, "max_qp_wr", limits->max_qp_wr);
+    cause_of_excess(self, "max_send_sge", cap->max_send_sge, "max_sge", limits->max_sge);
+    cause_of_excess(self, "max_recv_sge", cap->max_recv_sge, "max_sge", limits->max_sge);
 }
 
 void cause_of_cq_size(struct cause *self, const struct ibv_device_attr *limits, uint32_t cqe)
 {
-    compare(self, "cqe", cqe, "max_cqe", limits->max_cqe);
+    cause_of_excess(self, "cqe", cqe, "max_cqe", limits->max_cqe);
 }
 
 void cause_of_srq_sizes(struct cause *self, const struct ibv_device_attr *limits, const struct ibv_srq_attr *attr)
 {
-    compare(self, "max_wr", attr->max_wr, "max_srq_wr", limits->max_srq_wr);
-    compare(self, "max_sge", attr->max_sge, "max_srq_sge", limits->max_srq_sge);
+    cause_of_excess(self, "max_wr", attr->max_wr, "max_srq_wr", limits->max_srq_wr);
+    cause_of_excess(self, "max_sge", attr->max_sge, "max_srq_sge", limits->max_srq_sge);
     if (attr->srq_limit > attr->max_wr)
         cause_add(self, "srq_limit=%u is over max_wr=%u", attr->srq_limit, attr->max_wr);
 }
@@ -222,9 +222,9 @@ static void explain_values(struct cause *self, struct ibv_context *context, cons
     if (verbs.query_device(context, &limits))
         return;
     if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
-        compare(self, "max_dest_rd_atomic", attr->max_dest_rd_atomic, "max_qp_rd_atom", limits.max_qp_rd_atom);
+        cause_of_excess(self, "max_dest_rd_atomic", attr->max_dest_rd_atomic, "max_qp_rd_atom", limits.max_qp_rd_atom);
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
-        compare(self, "max_rd_atomic", attr->max_rd_atomic, "max_qp_init_rd_atom", limits.max_qp_init_rd_atom);
+        cause_of_excess(self, "max_rd_atomic", attr->max_rd_atomic, "max_qp_init_rd_atom", limits.max_qp_init_rd_atom);
     if (mask & IBV_QP_PORT && (!port_num || port_num > limits.phys_port_cnt)) {
         cause_add(self, "port_num=%d is none of the device's: it has %d, counted from 1", port_num,
                   limits.phys_port_cnt);

@@ -24,7 +24,8 @@ void cause_add(struct cause *self, const char *format, ...) __attribute__((forma
 /* The limit on locked memory of this process, soft and hard. */
 void cause_of_locked_memory(struct cause *self);
 
-/* Sizes over the device's limits. */
+/* Sizes over the device's limits; one below 0 is none. */
+void cause_of_excess(struct cause *self, const char *name, uint32_t asked, const char *limit_name, int64_t limit);
 void cause_of_qp_sizes(struct cause *self, const struct ibv_device_attr *limits, const struct ibv_qp_cap *cap);
 void cause_of_cq_size(struct cause *self, const struct ibv_device_attr *limits, uint32_t cqe);
 void cause_of_srq_sizes(struct cause *self, const struct ibv_device_attr *limits, const struct ibv_srq_attr *attr);

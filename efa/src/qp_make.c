@@ -140,12 +140,6 @@ static int check_sizes(struct core_object *pd, const struct ibv_qp_cap *cap, con
 
 /* ---- why it was refused ------------------------------------------------------------------------------------------------ */
 
-static void add_excess(struct cause *cause, const char *name, uint32_t asked, const char *limit, uint32_t most)
-{
-    if (asked > most)
-        cause_add(cause, "%s=%u is over the device's %s=%u", name, asked, limit, most);
-}
-
 /* How deep the queues could be with these entries and this much inline, where the library can tell. Without the GIL. */
 static void add_depths(struct cause *cause, struct ibv_context *context, const struct request *request)
 {
@@ -177,14 +171,14 @@ static void explain_refusal(struct cause *cause, struct ibv_context *context, co
     const struct ibv_qp_cap *cap = &request->attr.cap;
     uint64_t unavailable = request->attr.send_ops_flags & ~available_ops(request->attr.qp_type, device);
 
-    add_excess(cause, "max_send_sge", cap->max_send_sge, "max_sq_sge", device->max_sq_sge);
-    add_excess(cause, "max_recv_sge", cap->max_recv_sge, "max_rq_sge", device->max_rq_sge);
-    add_excess(cause, "max_inline_data", cap->max_inline_data, "inline_buf_size", device->inline_buf_size_ex);
+    cause_of_excess(cause, "max_send_sge", cap->max_send_sge, "max_sq_sge", device->max_sq_sge);
+    cause_of_excess(cause, "max_recv_sge", cap->max_recv_sge, "max_rq_sge", device->max_rq_sge);
+    cause_of_excess(cause, "max_inline_data", cap->max_inline_data, "inline_buf_size", device->inline_buf_size_ex);
     add_depths(cause, context, request);
     if (!strstr(cause->text, "max_send_wr"))
-        add_excess(cause, "max_send_wr", cap->max_send_wr, "max_sq_wr", device->max_sq_wr);
+        cause_of_excess(cause, "max_send_wr", cap->max_send_wr, "max_sq_wr", device->max_sq_wr);
     if (!strstr(cause->text, "max_recv_wr"))
-        add_excess(cause, "max_recv_wr", cap->max_recv_wr, "max_rq_wr", device->max_rq_wr);
+        cause_of_excess(cause, "max_recv_wr", cap->max_recv_wr, "max_rq_wr", device->max_rq_wr);
     if (unavailable)
         cause_add(cause, "send_ops_flags 0x%llx are not for this type of queue pair, device or library",
                   (unsigned long long)unavailable);
