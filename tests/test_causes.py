@@ -44,6 +44,23 @@ class TestSizes:
         attr = rig.ib.QPInitAttr(rig.cq, rig.cq, **{field: limit + 1})
         assert f"{field}={limit + 1} is over the device's {limit_name}={limit}" in said(rig.ib, rig.pd.create_qp, attr)
 
+    @pytest.mark.only("efa")
+    @pytest.mark.parametrize(
+        ("field", "limit_name"),
+        [("max_send_sge", "max_sq_sge"), ("max_recv_sge", "max_rq_sge"), ("max_inline_data", "inline_buf_size_ex")],
+    )
+    def test_of_an_efa_queue_pair_by_the_name_that_the_device_has(self, rig: Rig, field: str, limit_name: str) -> None:
+        limit = getattr(rig.ctx.query_efa_device(), limit_name)
+        attr = rig.ib.QPInitAttr(rig.cq, rig.cq, **{field: limit + 1})
+        assert f"{field}={limit + 1} is over the device's {limit_name}={limit}" in said(rig.ib, rig.pd.create_qp, attr)
+
+    @pytest.mark.only("efa")
+    def test_how_deep_a_queue_could_be_is_told_once(self, rig: Rig) -> None:
+        most = rig.ctx.query_efa_device().max_sq_wr
+        text = said(rig.ib, rig.pd.create_qp, rig.ib.QPInitAttr(rig.cq, rig.cq, max_send_wr=most + 1))
+        assert text.count("max_send_wr") == 1 and f"max_send_wr={most + 1} is too deep" in text
+        assert f"the device holds {most}" in text
+
     @pytest.mark.only("ibverbs")
     def test_all_that_are_over_are_named_and_no_other(self, rig: Rig) -> None:
         attr = rig.ib.QPInitAttr(rig.cq, rig.cq, max_send_wr=1 << 30, max_recv_sge=1 << 30)

@@ -173,7 +173,7 @@ static void explain_refusal(struct cause *cause, struct ibv_context *context, co
 
     cause_of_excess(cause, "max_send_sge", cap->max_send_sge, "max_sq_sge", device->max_sq_sge);
     cause_of_excess(cause, "max_recv_sge", cap->max_recv_sge, "max_rq_sge", device->max_rq_sge);
-    cause_of_excess(cause, "max_inline_data", cap->max_inline_data, "inline_buf_size", device->inline_buf_size_ex);
+    cause_of_excess(cause, "max_inline_data", cap->max_inline_data, "inline_buf_size_ex", device->inline_buf_size_ex);
     add_depths(cause, context, request);
     if (!strstr(cause->text, "max_send_wr"))
         cause_of_excess(cause, "max_send_wr", cap->max_send_wr, "max_sq_wr", device->max_sq_wr);
