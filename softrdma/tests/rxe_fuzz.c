@@ -1,87 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Description: garbage in the queues, in the doorbell and in the ioctl gives errnos and error completions;
- * nothing crashes, nothing hangs, and nothing is written outside registered memory.
+/* Description: garbage in the queues of the rxe device, in the doorbell and in the ioctls gives errnos and error
+ * completions; nothing crashes, nothing hangs, and nothing is written outside registered memory.
  *
- * fuzz [SECONDS [SEED]]. Valid objects are made with libibverbs; then its rings (found in /proc/self/maps)
- * are overwritten at random, partly with requests that are almost right, doorbells are rung, and ioctls made
- * of random attributes are issued. Memory beside the registered buffers holds a pattern that must not change.
- */
-#include <fcntl.h>
-#include <poll.h>
-#include <rdma/ib_user_ioctl_cmds.h>
-#include <rdma/ib_user_ioctl_verbs.h>
+ * rxe_fuzz [SECONDS [SEED]]. Objects are made with libibverbs; then its rings are overwritten at random, partly with
+ * requests that are almost right, doorbells are rung, and ioctls made of random attributes are issued. */
 #include <rdma/ib_user_verbs.h>
-#include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_rxe.h>
-#include <sys/ioctl.h>
 
-#include "pair.h"
+#include "garbage.h"
 
 #define NPAIRS 3
-#define BUF 16384
-#define MAX_RINGS 64
+#define DRIVER_ID_RXE 14
 
-static uint64_t seed;
-static uint8_t *land; /* guard | registered | guard | registered ... */
-static uint8_t scratch[1 << 17] __attribute__((aligned(64)));
-static struct ring {
-    uint8_t *at;
-    size_t size;
-} rings[MAX_RINGS];
-static int nrings;
 static struct end ends[NPAIRS * 2];
-static struct ibv_context *ctx[2];
 static struct ibv_ah *ah;
-static unsigned long counts[4];
-
-static uint64_t rnd(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static bool one_in(unsigned n)
-{
-    return rnd() % n == 0;
-}
-
-static uint8_t pattern(size_t i)
-{
-    return (uint8_t)(i * 31 + 7);
-}
-
-static uint8_t *buffer(int i)
-{
-    return land + BUF + (size_t)i * 2 * BUF;
-}
-
-static void check_land(void)
-{
-    for (int i = 0; i <= NPAIRS * 2; i++) {
-        const uint8_t *guard = land + (size_t)i * 2 * BUF;
-
-        for (size_t k = 0; k < BUF; k++)
-            CHECK(guard[k] == pattern(k));
-    }
-}
-
-static void find_rings(void)
-{
-    FILE *f = fopen("/proc/self/maps", "r");
-    char line[512];
-    unsigned long lo, hi, offset;
-
-    nrings = 0;
-    while (f && fgets(line, sizeof(line), f)) {
-        /* the mapping that begins with the file is the host's own */
-        if (strstr(line, "memfd:softrdma") && sscanf(line, "%lx-%lx rw-s %lx", &lo, &hi, &offset) == 3 &&
-            offset && nrings < MAX_RINGS)
-            rings[nrings++] = (struct ring){(uint8_t *)lo, hi - lo};
-    }
-    fclose(f);
-}
 
 /* One of the numbers that mean something somewhere, or any. */
 static uint64_t word(void)
@@ -122,13 +54,7 @@ static uint64_t word(void)
     }
 }
 
-/* The same for an ioctl, which may write to any address that it is given. */
-static uint64_t ioctl_word(void)
-{
-    uint64_t w = word(), lo = (uintptr_t)land, size = (uint64_t)(NPAIRS * 4 + 1) * BUF;
-
-    return w + 64 >= lo && w < lo + size ? (uintptr_t)scratch + w % 65536 : w;
-}
+static const struct fuzzer rxe;
 
 static struct rxe_queue_buf *ring_of(const struct ring *r)
 {
@@ -186,7 +112,7 @@ static void spoil_ring(void)
         almost_right(r);
         ring_of(r)->producer_index++;
     }
-    counts[0]++;
+    counts[RING_WRITES]++;
 }
 
 static void ring_doorbell(void)
@@ -201,79 +127,9 @@ static void ring_doorbell(void)
     d.s.qp_handle = one_in(16) ? (uint32_t)word() : e->qp->handle;
     if (one_in(32))
         d.h.command = (uint32_t)rnd();
-    if (write(e->ctx->cmd_fd, one_in(64) ? (void *)(uintptr_t)ioctl_word() : &d, n) < 0)
-        counts[3]++;
-    counts[1]++;
-}
-
-/* Memory is registered only where that is allowed: the buffers, or nowhere. */
-static void make_reg_mr(uint64_t *in)
-{
-    struct ib_uverbs_reg_mr *r = (void *)in;
-
-    r->start =
-        one_in(2) ? rnd() | UINT64_C(1) << 62 : (uintptr_t)buffer((int)(rnd() % (NPAIRS * 2))) + rnd() % BUF;
-    r->length = one_in(2) ? rnd() : rnd() % 64;
-    if (r->start < UINT64_C(1) << 62 && r->length > 64)
-        r->length = UINT64_MAX - rnd() % 4096;
-    r->hca_va = one_in(2) ? word() : r->start;
-    r->pd_handle = (uint32_t)word();
-    r->access_flags = (uint32_t)(one_in(2) ? rnd() % 1024 : word());
-}
-
-static void random_ioctl(void)
-{
-    static uint64_t in[64];
-    struct {
-        struct { /* struct ib_uverbs_ioctl_hdr without its attributes */
-            uint16_t length, object_id, method_id, num_attrs;
-            uint64_t reserved1;
-            uint32_t driver_id, reserved2;
-        } h;
-        struct ib_uverbs_attr a[24];
-    } c;
-    unsigned n = (unsigned)(rnd() % 16);
-
-    memset(&c, 0, sizeof(c));
-    c.h.object_id = (uint16_t)(one_in(40) ? rnd() : rnd() % 17);
-    c.h.method_id = (uint16_t)(one_in(40) ? rnd() : rnd() % 5);
-    c.h.driver_id = one_in(40) ? (uint32_t)rnd() : 14;
-    c.h.num_attrs = (uint16_t)n;
-    c.h.length = (uint16_t)(sizeof(c.h) + n * sizeof(c.a[0]) + (one_in(40) ? rnd() : 0));
-    for (unsigned i = 0; i < n; i++) {
-        c.a[i].attr_id = (uint16_t)(one_in(8) ? 0x1000 + rnd() % 2 : one_in(8) ? rnd() % 16 : i);
-        c.a[i].len = (uint16_t)(one_in(4) ? rnd() % 300 : (uint64_t[]){0, 4, 8, 0, 8, 20, 32}[rnd() % 7]);
-        c.a[i].flags = (uint16_t)(one_in(4) ? rnd() % 4 : 1);
-        c.a[i].data =
-            c.a[i].len > 8 ? (one_in(8) ? rnd() : (uintptr_t)scratch + rnd() % 65536) : ioctl_word();
-    }
-    if (c.h.object_id == UVERBS_OBJECT_DEVICE &&
-        one_in(2)) { /* a well-formed INVOKE_WRITE of a random command */
-        uint32_t command = one_in(16) ? 0x80000001 : (uint32_t)rnd() % 40;
-
-        c.h.method_id = UVERBS_METHOD_INVOKE_WRITE;
-        c.h.num_attrs = 5;
-        c.h.length = sizeof(c.h) + 5 * sizeof(c.a[0]);
-        for (size_t i = 0; i < 20; i++)
-            in[i] = ioctl_word() | (one_in(2) ? word() << 32 : 0);
-        if (command == IB_USER_VERBS_CMD_REG_MR)
-            make_reg_mr(in);
-        c.a[0] = (struct ib_uverbs_attr){UVERBS_ATTR_CORE_IN, 160, 1, {.reserved = 0}, {(uintptr_t)in}};
-        c.a[1] = (struct ib_uverbs_attr){UVERBS_ATTR_CORE_OUT, 320, 1, {.reserved = 0}, {(uintptr_t)scratch}};
-        c.a[2] = (struct ib_uverbs_attr){UVERBS_ATTR_WRITE_CMD, 8, 1, {.reserved = 0}, {command}};
-        c.a[3] = (struct ib_uverbs_attr){
-            UVERBS_ATTR_UHW_IN, (uint16_t)(one_in(2) ? 0 : 16), 1, {.reserved = 0}, {(uintptr_t)scratch}};
-        c.a[4] = (struct ib_uverbs_attr){UVERBS_ATTR_UHW_OUT,
-                                         (uint16_t)(one_in(4) ? rnd() % 64 : 32),
-                                         1,
-                                         {.reserved = 0},
-                                         {(uintptr_t)scratch + 1024}};
-        if (command == IB_USER_VERBS_CMD_MODIFY_SRQ)
-            *(uint64_t *)scratch = one_in(2) ? rnd() : (uintptr_t)scratch + 4096;
-    }
-    if (ioctl(ctx[rnd() % 2]->cmd_fd, RDMA_VERBS_IOCTL, one_in(200) ? (void *)(uintptr_t)rnd() : &c) < 0)
-        counts[3]++;
-    counts[2]++;
+    if (write(e->ctx->cmd_fd, one_in(64) ? (void *)(uintptr_t)address_word(&rxe) : &d, n) < 0)
+        counts[REFUSED]++;
+    counts[DOORBELLS]++;
 }
 
 static void setup(void)
@@ -282,11 +138,11 @@ static void setup(void)
     static const enum ibv_qp_type types[NPAIRS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
 
     for (int i = 0; i < 2; i++)
-        ctx[i] = open_device(i);
+        contexts[i] = open_device(i);
     for (int i = 0; i < NPAIRS * 2; i++) {
         struct end *e = &ends[i];
 
-        *e = end_make(ctx[i % 2], types[i / 2], 4096);
+        *e = end_make(contexts[i % 2], types[i / 2], 4096);
         CHECK(ibv_dereg_mr(e->mr) == 0);
         munmap(e->buf, 4096);
         e->buf = buffer(i);
@@ -300,56 +156,21 @@ static void setup(void)
     }
     attr.grh.dgid = ends[1].self.gid;
     CHECK(ah = ibv_create_ah(ends[4].pd, &attr));
-    find_rings();
-    CHECK(nrings > 0);
 }
 
-/* What garbage has left cannot be taken down object by object; closing the descriptors is what the kernel
- * would do it all with. Descriptors that random calls made go too. */
-static void teardown(void)
-{
-    for (int i = 0; i < 2; i++) {
-        close(ctx[i]->async_fd);
-        close(ctx[i]->cmd_fd);
-    }
-    for (int fd = 3; fd < 900; fd++)
-        close(fd);
-    for (int i = 0; i < nrings; i++)
-        munmap(rings[i].at, rings[i].size);
-}
+static const struct fuzzer rxe = {
+    .buffers = NPAIRS * 2,
+    .driver_id = DRIVER_ID_RXE,
+    .object_types = 17,
+    .own_attributes = 2,
+    .rings = "rw-s",
+    .setup = setup,
+    .spoil_ring = spoil_ring,
+    .ring_doorbell = ring_doorbell,
+    .word = word,
+};
 
 int main(int argc, char **argv)
 {
-    double seconds = argc > 1 ? atof(argv[1]) : 3, end;
-    uint64_t first =
-        argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 2654435761u ^ (uint64_t)getpid();
-
-    printf("seed %#lx\n", (unsigned long)first);
-    fflush(stdout);
-    seed = first | 1;
-    land = mmap(NULL, (size_t)(NPAIRS * 4 + 1) * BUF, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                0);
-    CHECK(land != MAP_FAILED);
-    for (int i = 0; i <= NPAIRS * 2; i++) {
-        for (size_t k = 0; k < BUF; k++)
-            land[(size_t)i * 2 * BUF + k] = pattern(k);
-    }
-    end = now_s() + seconds;
-    while (now_s() < end) {
-        alarm(20); /* a hang is a failure */
-        setup();
-        for (int i = 0, n = (int)(rnd() % 3000); i < n; i++) {
-            if (one_in(3))
-                random_ioctl();
-            else if (one_in(2))
-                spoil_ring();
-            else
-                ring_doorbell();
-        }
-        check_land();
-        teardown();
-    }
-    printf("%lu ring writes, %lu doorbells, %lu ioctls, %lu refused\n", counts[0], counts[1], counts[2],
-           counts[3]);
-    return PASS;
+    return fuzz(&rxe, argc, argv);
 }

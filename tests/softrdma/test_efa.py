@@ -156,7 +156,7 @@ def test_they_play_by_the_other_way_of_copying(host: Host, program: Callable[[st
 
 
 #: The device's own tests, built here: what they say is said by softrdma's build too, but not under sanitizers.
-OWN = ("../../softrdma/tests/srd.c", "../../softrdma/tests/pair.c")
+OWN = tuple(f"../../softrdma/tests/{name}.c" for name in ("srd", "pair", "garbage"))
 SECONDS = os.environ.get("SOFTRDMA_FUZZ_SECONDS", "6")
 
 
