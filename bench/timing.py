@@ -33,8 +33,8 @@ EFA: dict[str, tuple[str, int | None]] = {
     "ah": ("create_ah + close", None),
 }
 AIMS = {"ibverbs": IBVERBS, "efa": EFA}
-#: By package: a row, what it is compared with, and how many times as long it may take. What the library itself takes, which
-#: the binding cannot help, is subtracted from both.
+#: By package: a row, what it is compared with, and how many times as long it may take. What the library itself takes,
+#: which the binding cannot help, is subtracted from both.
 RATIOS: dict[str, list[tuple[str, str, float]]] = {
     "ibverbs": [],
     "efa": [("poll64_ex", "poll64", 1.2), ("prepared_ex", "prepared", 1.2), ("empty_ex", "empty", 1.2)],
@@ -84,8 +84,8 @@ def report(setting: Setting, sides: Sequence[Side], rows: Sequence[str], rounds:
     names = [side.name for side in pythons]
     aims = AIMS[setting.package]
 
-    table(f"{setting.package}: nanoseconds above C, best of {rounds} (! above the aim, which is for 3.11; later ones have "
-          "a quarter more)",
+    table(f"{setting.package}: nanoseconds above C, best of {rounds} (! above the aim, which is for 3.11; later ones "
+          "have a quarter more)",
           ["aim", "C itself", *names],
           {aims[row][0]: [str(aims[row][1] or ""), f"{best[row][C]:.1f}",
                           *(above(best[row], aims, side, row) for side in pythons)] for row in rows})

@@ -83,7 +83,8 @@ def test_a_post_without_memory_posts_everything_or_nothing(rig: Rig) -> None:
     qp, ud = rig.qp(), rig.qp(UD)
     send, to = rig.wr(), rig.wr(ah=rig.ah())
     receive = rig.ib.RecvWR(1, [rig.mr.sge(8)])
-    # What is posted is made while there is memory: a generator expression without any brings CPython 3.12 and 3.13 down.
+    # What is posted is made while there is memory: a generator expression without any brings CPython down
+    # (3.12 and 3.13).
     posts: list[tuple[Callable[[Any], None], Callable[[], Any], int]] = [
         (qp.post_send, lambda: send, 1),
         (qp.post_send, lambda: [send] * 300, 300),

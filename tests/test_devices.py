@@ -189,7 +189,7 @@ def test_an_iwarp_device_registers_memory_and_makes_queues(ib: Any, place: Place
             assert qp.qp_num > 0 and qp.qp_type == ib.QPType.RC
 
 
-# ---- what sysfs and the library say of a device that is not open --------------------------------------------------------
+# ---- what sysfs and the library say of a device that is not open ----------------------------------------------
 
 
 def test_node_type_is_that_of_sysfs(ib: Any, node: Node) -> None:

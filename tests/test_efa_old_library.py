@@ -216,7 +216,8 @@ from stub_control import Stub
 stub = Stub()
 for name in ("MR", "PD", "QP", "CQ", "SendWR", "Gid", "SGE", "WC", "UnsupportedError", "AccessFlags"):
     assert getattr(efa, name) is not getattr(ib, name), name
-    assert getattr(efa, name).__module__.split(".")[0] == "efa" and getattr(ib, name).__module__.split(".")[0] == "ibverbs"
+    assert getattr(efa, name).__module__.split(".")[0] == "efa", name
+    assert getattr(ib, name).__module__.split(".")[0] == "ibverbs", name
 assert not issubclass(efa.EfaError, ib.VerbsError) and not issubclass(ib.VerbsError, efa.EfaError)
 
 ctx, other = efa.get_efa_device_list()[0].open(), ib.get_device_list()[0].open()

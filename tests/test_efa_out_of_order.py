@@ -24,7 +24,8 @@ def run(seed: int | None, *arguments: str) -> dict[str, list[int]]:
     if seed is not None:
         env["SOFTRDMA_REORDER"] = str(seed)
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], env=env, capture_output=True, text=True, timeout=seconds(60), check=False
+        [sys.executable, str(SCRIPT), *arguments],
+        env=env, capture_output=True, text=True, timeout=seconds(60), check=False,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, list[int]] = json.loads(done.stdout)

@@ -23,6 +23,7 @@ GRH = 40
 quick = settings(
     max_examples=15, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
+places = st.integers(0, 3000)
 
 
 def by_id(completions: list[Any]) -> dict[int, Any]:
@@ -190,7 +191,7 @@ class TestReads:
             a.do(a.read_wr(b))
 
     @quick
-    @given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 3000), st.integers(1, 800)), min_size=1, max_size=12))
+    @given(st.lists(st.tuples(places, places, st.integers(1, 800)), min_size=1, max_size=12))
     def test_any_reads_leave_what_a_model_says(self, pair: Any, reads: list[tuple[int, int, int]]) -> None:
         a, b = pair
         model, there = bytearray(a.buf.fill(7)), b.buf.fill(8)

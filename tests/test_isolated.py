@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scripts of tests/isolated/, each in a fresh interpreter, on this CPython and on the oldest and the newest that are
-at hand: they end well and say nothing that they should not.
+"""The scripts of tests/isolated/, each in a fresh interpreter, on this CPython and on the oldest and the newest that
+are at hand: they end well and say nothing that they should not.
 
 RDMA_TEST_PYTHONS names further interpreters, separated like PATH; RDMA_TEST_ISOLATED_ENV adds variables (name=value,
 separated by blanks), for a sanitizer that has to be preloaded.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Waiting where data moves: nobody sleeps through a completion, in threads and in asyncio, on one channel or several."""
+"""Waiting where data moves: nobody sleeps through a completion, in threads and in asyncio, on one channel or more."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ PLACES = [
     Place("testing", "the same of Debian testing, a moving target: only when named", rdma_core.run_on_debian_testing,
           only_when_named=True),
     Place("docs", "the documentation: what stands in it runs on softrdma, and its site builds", documentation.run_docs),
-    Place("types", "mypy and stubtest", type_checks.run_type_checks),
+    Place("types", "mypy, stubtest and ruff", type_checks.run_type_checks),
     Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
     Place("bench", "the benchmark's short form: a report", benchmark.run_bench),
     Place("compilers", "warnings are errors, with gcc and clang", compilers.run_compilers),
