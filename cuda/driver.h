@@ -28,6 +28,7 @@ enum cuda_code {
     CUDA_NOT_INITIALIZED = 3,
     CUDA_INVALID_CONTEXT = 201,
     CUDA_NOT_FOUND = 500,
+    CUDA_NOT_SUPPORTED = 801,
     CUDA_MISSING = -1,   /* the installed driver has no such function */
     CUDA_NO_FLUSH = -2,  /* a flush is needed, and the device offers none to the host */
     CUDA_ODD_RANGE = -3, /* the driver says that an address lies in a range which does not hold it */

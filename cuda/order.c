@@ -5,24 +5,30 @@
 #define TARGET_CURRENT_CONTEXT 0
 #define FLUSH_FROM_HOST 1 /* in CUDA_DEVICE_FLUSH_OPTIONS */
 
-/* A device attribute; a driver too old to know it says INVALID_VALUE, which is "none". */
-static int attribute(int device, enum cuda_device_attribute which)
+/* A device attribute; a driver too old to know it says INVALID_VALUE, which is "none". Other failures are the fault's. */
+static int attribute(int device, enum cuda_device_attribute which, struct cuda_fault *fault)
 {
-    struct cuda_fault fault;
     int value = 0;
 
-    return CUDA_CALL(&fault, cuDeviceGetAttribute, &value, which, device) ? 0 : value;
+    if (CUDA_CALL(fault, cuDeviceGetAttribute, &value, which, device) != CUDA_INVALID_VALUE)
+        return value;
+    fault->code = CUDA_OK;
+    return 0;
 }
 
 int cuda_flush_current(enum cuda_order scope, struct cuda_fault *fault)
 {
-    int device;
+    int device, ordering, options;
 
     if (CUDA_CALL(fault, cuCtxGetDevice, &device))
         return fault->code;
-    if ((int)scope <= attribute(device, CUDA_DEVICE_WRITES_ORDERING))
-        return CUDA_OK;
-    if (!(attribute(device, CUDA_DEVICE_FLUSH_OPTIONS) & FLUSH_FROM_HOST)) {
+    ordering = attribute(device, CUDA_DEVICE_WRITES_ORDERING, fault);
+    if (fault->code || (int)scope <= ordering)
+        return fault->code;
+    options = attribute(device, CUDA_DEVICE_FLUSH_OPTIONS, fault);
+    if (fault->code)
+        return fault->code;
+    if (!(options & FLUSH_FROM_HOST)) {
         fault->operation = "cuFlushGPUDirectRDMAWrites";
         return fault->code = CUDA_NO_FLUSH;
     }

@@ -34,20 +34,26 @@ struct allocation_properties {
 _Static_assert(sizeof(struct allocation_properties) == 32, "the size that the driver writes");
 
 /*
- * One attribute, 0 where the driver does not know the address or the attribute. Attributes have one to eight bytes, so
- * the slot is cleared before and read as the narrowest little-endian integer that holds it.
+ * One attribute, 0 where the driver does not know the address or the attribute, or such memory has none. Any other
+ * failure goes to `fault`, which keeps the first, for what is decided by the answer: "not managed" must not be taken
+ * from a driver that could not say. NULL where 0 is safe. Attributes have one to eight bytes, so the slot is cleared
+ * before and read as the narrowest little-endian integer that holds it.
  */
-static uint64_t ask(uint64_t pointer, int attribute)
+static uint64_t ask(uint64_t pointer, int attribute, struct cuda_fault *fault)
 {
-    struct cuda_fault fault;
+    struct cuda_fault own;
     uint64_t slot = 0;
 
-    return CUDA_CALL(&fault, cuPointerGetAttribute, &slot, attribute, pointer) ? 0 : slot;
+    if (!CUDA_CALL(&own, cuPointerGetAttribute, &slot, attribute, pointer))
+        return slot;
+    if (fault && !fault->code && own.code != CUDA_INVALID_VALUE && own.code != CUDA_NOT_SUPPORTED)
+        *fault = own;
+    return 0;
 }
 
-static int ask_ordinal(uint64_t pointer)
+static int ask_ordinal(uint64_t pointer, struct cuda_fault *fault)
 {
-    return (int)(uint32_t)ask(pointer, POINTER_DEVICE_ORDINAL);
+    return (int)(uint32_t)ask(pointer, POINTER_DEVICE_ORDINAL, fault);
 }
 
 /* Whether an address was mapped with cuMemMap, and where its pages lie. */
@@ -65,16 +71,16 @@ static enum cuda_kind mapped_kind(uint64_t pointer)
     return !failed && properties.location_type > LOCATION_DEVICE ? CUDA_KIND_VMM_HOST : CUDA_KIND_VMM;
 }
 
-static enum cuda_kind device_kind(uint64_t pointer, const void *context)
+static enum cuda_kind device_kind(uint64_t pointer, const void *context, struct cuda_fault *fault)
 {
     enum cuda_kind kind;
 
-    if (ask(pointer, POINTER_MEMPOOL))
+    if (ask(pointer, POINTER_MEMPOOL, NULL))
         return CUDA_KIND_POOL;
     if (context)
         return CUDA_KIND_DEVICE;
     kind = mapped_kind(pointer);
-    if (kind == CUDA_KIND_OTHER && !ask(pointer, POINTER_MAPPED))
+    if (kind == CUDA_KIND_OTHER && !ask(pointer, POINTER_MAPPED, fault))
         return CUDA_KIND_UNMAPPED;
     return kind;
 }
@@ -88,27 +94,27 @@ int cuda_pointer_query(uint64_t pointer, struct cuda_pointer *ret, struct cuda_f
     if (code && code != CUDA_INVALID_VALUE)
         return code;
     fault->code = CUDA_OK;
-    if (ask(pointer, POINTER_IS_MANAGED)) { /* before all else: such memory says that it is a device's */
+    if (ask(pointer, POINTER_IS_MANAGED, fault)) { /* before all else: such memory says that it is a device's */
         ret->kind = CUDA_KIND_MANAGED;
-        return CUDA_OK;
+        return fault->code;
     }
     if (code || (uint32_t)type == 0) {
-        if (ask(pointer, POINTER_RANGE_SIZE)) /* reserved, then: it lies in a range, and has no type */
+        if (ask(pointer, POINTER_RANGE_SIZE, NULL)) /* reserved, then: it lies in a range, and has no type */
             ret->kind = CUDA_KIND_UNMAPPED;
-        return CUDA_OK;
+        return fault->code;
     }
 
-    ret->place.ordinal = ask_ordinal(pointer);
-    ret->place.context = (void *)(uintptr_t)ask(pointer, POINTER_CONTEXT);
-    ret->buffer_id = ask(pointer, POINTER_BUFFER_ID);
-    ret->peer_memory = ask(pointer, POINTER_RDMA_CAPABLE) & 1;
+    ret->place.ordinal = ask_ordinal(pointer, fault);
+    ret->place.context = (void *)(uintptr_t)ask(pointer, POINTER_CONTEXT, fault);
+    ret->buffer_id = ask(pointer, POINTER_BUFFER_ID, NULL);
+    ret->peer_memory = ask(pointer, POINTER_RDMA_CAPABLE, NULL) & 1;
     if ((uint32_t)type == MEMORY_HOST)
         ret->kind = CUDA_KIND_PINNED;
     else if ((uint32_t)type == MEMORY_DEVICE || (uint32_t)type == MEMORY_UNIFIED)
-        ret->kind = device_kind(pointer, ret->place.context);
+        ret->kind = device_kind(pointer, ret->place.context, fault);
     else
         ret->kind = CUDA_KIND_OTHER;
-    return CUDA_OK;
+    return fault->code;
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------------------------- */
@@ -128,10 +134,11 @@ static int append(struct cuda_range **ranges, size_t *count, struct cuda_range r
     return 0;
 }
 
-static int walk(uint64_t at, uint64_t end, struct cuda_range **ranges, size_t *count, uint64_t *ret_stopped,
+/* `last` is the address of the last byte: the end of a range may be where addresses end. */
+static int walk(uint64_t at, uint64_t last, struct cuda_range **ranges, size_t *count, uint64_t *ret_stopped,
                 struct cuda_fault *fault)
 {
-    while (at < end) {
+    while (at <= last) {
         struct cuda_range range = {0};
         size_t size = 0;
 
@@ -141,12 +148,14 @@ static int walk(uint64_t at, uint64_t end, struct cuda_range **ranges, size_t *c
         if (!range.base || at < range.base || at - range.base >= size)
             return fault->code = CUDA_ODD_RANGE;
         range.size = size;
-        range.buffer_id = ask(at, POINTER_BUFFER_ID);
-        range.ordinal = ask_ordinal(at);
+        range.buffer_id = ask(at, POINTER_BUFFER_ID, NULL);
+        range.ordinal = ask_ordinal(at, fault);
+        if (fault->code)
+            return fault->code;
         if (append(ranges, count, range) < 0)
             return fault->code = CUDA_NO_MEMORY;
         if (range.size > UINT64_MAX - range.base)
-            break;
+            break; /* nothing can come behind it */
         at = range.base + range.size;
     }
     return CUDA_OK;
@@ -162,7 +171,7 @@ int cuda_ranges(struct cuda_place place, uint64_t pointer, uint64_t length, stru
     *ret_stopped = pointer;
     if (cuda_enter(&scope, place, fault))
         return fault->code;
-    walk(pointer, pointer + length, ret_ranges, ret_count, ret_stopped, fault);
+    walk(pointer, pointer + (length - 1), ret_ranges, ret_count, ret_stopped, fault);
     cuda_leave(&scope, fault);
     if (fault->code) {
         free(*ret_ranges);

@@ -27,7 +27,7 @@ struct cuda_pointer {
     bool peer_memory;   /* the driver lets other drivers pin it */
 };
 
-/* Classifies an address. Needs no current context. Returns the code. */
+/* Classifies an address. Needs no current context. Returns the code: what is filled in then is not to be used. */
 int cuda_pointer_query(uint64_t pointer, struct cuda_pointer *ret, struct cuda_fault *fault);
 
 /* One allocation or mapping. */
@@ -39,7 +39,7 @@ struct cuda_range {
 };
 
 /*
- * The ranges that pointer … pointer + length lies in, in order, in a block that the caller frees. Returns the code;
+ * The ranges that pointer … pointer + length (at least 1) lies in, in order, in a block that the caller frees. Returns the code;
  * on failure there is no block, and `ret_stopped` is the address that the walk stopped at: CUDA_INVALID_VALUE or
  * CUDA_NOT_FOUND mean that no memory is mapped there.
  */

@@ -43,6 +43,9 @@ class Driver:
     def alloc(self, size: int, kind: int = DEVICE, device: int = 0, shift: int = 0) -> int:
         return int(self.lib.fake_alloc(kind, device, ctypes.c_uint64(size), ctypes.c_uint64(shift)))
 
+    def place(self, addr: int, size: int, kind: int = DEVICE, device: int = 0) -> None:
+        self.lib.fake_place(kind, device, ctypes.c_uint64(addr), ctypes.c_uint64(size))
+
     def reserve(self, size: int) -> int:
         return int(self.lib.fake_reserve(ctypes.c_uint64(size)))
 

@@ -54,6 +54,28 @@ def test_a_flush_of_the_current_device_needs_a_current_context(cuda: Any, driver
     driver.pop()
 
 
+def test_a_flush_of_memory_that_was_freed_says_so(cuda: Any, driver: Driver, gpu_pd: Any) -> None:
+    addr = driver.alloc(MIB)
+    with cuda.register_tensor(gpu_pd, DeviceTensor(addr, MIB), 1) as mr:
+        driver.free(addr)
+        with pytest.raises(ValueError, match=f"{addr:#x}.*freed"):
+            mr.flush()
+
+
+def test_a_device_that_cannot_be_asked_what_a_flush_takes_is_no_device_without_one(cuda: Any, driver: Driver) -> None:
+    driver.push(driver.context(0))
+    for n in (1, 2):
+        driver.attribute(ORDERING, 0)
+        driver.fail("cuDeviceGetAttribute", 700, n=n)
+        with pytest.raises(cuda.CudaError) as caught:
+            cuda.flush_gpudirect_writes()
+        assert (caught.value.operation, caught.value.code) == ("cuDeviceGetAttribute", 700)
+        driver.reset()
+        driver.lib.cuInit(0)
+        driver.push(driver.context(0))
+    driver.pop()
+
+
 def test_synchronize_waits_for_the_current_context(cuda: Any, driver: Driver) -> None:
     driver.push(driver.context(1))
     cuda.synchronize()
@@ -184,13 +206,15 @@ class Tensor""",
     assert "CUDA 11.7" in done.stdout
 
 
-def test_a_child_of_a_fork_is_told_that_cuda_does_not_survive_it(ib: Any) -> None:
+@pytest.mark.parametrize("first", ["cuda.gpudirect_support()", "fake.cuInit(0)"])
+def test_a_child_of_a_fork_is_told_that_cuda_does_not_survive_it(ib: Any, first: str) -> None:
+    """Whoever initialised it, this package or a framework."""
     path = variant(ib, "driver")
     script = f"""
 import ctypes, importlib, os, sys
 cuda = importlib.import_module(sys.argv[1] + ".cuda")
 fake = ctypes.CDLL({path!r} + "/libcuda.so.1"); fake.fake_reset()
-cuda.gpudirect_support()
+{first}
 child = os.fork()
 if child == 0:
     fake.fake_fail(b"cuInit", 0, 3)

@@ -70,6 +70,32 @@ def test_a_suballocation_that_begins_inside_of_a_page_is_rounded_at_both_ends(
     assert recorder.sizes == [PAGE]
 
 
+def test_allocations_that_share_a_page_are_exported_with_it(cuda: Any, driver: Driver, recorder: Recorder) -> None:
+    first = driver.alloc(100)
+    driver.place(first + 512, 3 * PAGE)
+    cuda.register_tensor(recorder, DeviceTensor(first + 512, 3 * PAGE), ACCESS).close()
+    assert recorder.exports == [(512, 3 * PAGE, first + 512, ACCESS)]
+    assert recorder.sizes == [4 * PAGE]
+
+
+@pytest.mark.parametrize("shape", ["whole pages", "begins inside", "ends inside", "shares its first page"])
+def test_what_a_driver_calls_invalid_for_no_fault_of_the_range_is_tried_by_address(
+    cuda: Any, driver: Driver, recorder: Recorder, shape: str
+) -> None:
+    """The pages at both ends belong to the allocation only in part, which is no hole in the tensor."""
+    addr, length = driver.alloc(100), 3 * PAGE
+    if shape == "shares its first page":
+        addr += 512
+        driver.place(addr, length)
+    else:
+        length += 100 if shape == "ends inside" else 0
+        addr = driver.alloc(length, shift=512 if shape == "begins inside" else 0)
+    driver.fail("cuMemGetHandleForAddressRange", INVALID_VALUE)
+    with cuda.register_tensor(recorder, DeviceTensor(addr, length), ACCESS) as mr:
+        assert mr.way == "peermem"
+    assert recorder.plain == [(addr, length, ACCESS)]
+
+
 def test_rounding_follows_the_hosts_page_size(
     cuda: Any, driver: Driver, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +192,17 @@ def test_managed_memory_is_refused_before_any_export(cuda: Any, driver: Driver, 
     with pytest.raises(ValueError, match="managed"):
         cuda.dmabuf_fd(addr, PAGE)
     assert (recorder.exports, recorder.plain) == ([], [])
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_nothing_is_registered_as_long_as_the_driver_cannot_say_what_memory_is(
+    cuda: Any, driver: Driver, recorder: Recorder, n: int
+) -> None:
+    """The stand-in aborts where managed memory is exported, as it would be if "I cannot say" were "not managed"."""
+    addr = driver.alloc(PAGE, MANAGED)
+    driver.fail("cuPointerGetAttribute", 999, n=n)
+    with pytest.raises((ValueError, cuda.CudaError), match="managed|cuPointerGetAttribute"):
+        cuda.dmabuf_fd(addr, PAGE)
 
 
 def test_host_memory_is_sent_to_reg_tensor(cuda: Any, ib: Any, driver: Driver, recorder: Recorder) -> None:
@@ -290,6 +327,17 @@ def test_a_pcie_mapping_that_the_nic_cannot_use_is_asked_for_again_without(
     assert len(recorder.exports) == 2
 
 
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EINVAL, errno.EOPNOTSUPP])
+def test_any_failure_over_pcie_is_tried_again_without(cuda: Any, driver: Driver, recorder: Recorder, code: int) -> None:
+    driver.pcie(0)
+    recorder.refuse_export = [OSError(code, "no")]
+    with cuda.register_tensor(recorder, DeviceTensor(driver.alloc(MIB), MIB), ACCESS, pcie=True) as mr:
+        assert mr.way == "dmabuf"
+    driver.pcie(999)
+    with cuda.register_tensor(recorder, DeviceTensor(driver.alloc(MIB), MIB), ACCESS, pcie=True) as mr:
+        assert mr.way == "dmabuf"
+
+
 def test_the_way_that_was_taken_is_visible(cuda: Any, driver: Driver, recorder: Recorder) -> None:
     driver.pcie(0)
     tensor = DeviceTensor(driver.alloc(MIB), MIB)
@@ -364,10 +412,24 @@ def test_a_descriptor_beyond_the_allocation_is_refused(cuda: Any, driver: Driver
         cuda.dmabuf_fd(driver.alloc(MIB), 2 * MIB)
 
 
+def test_a_descriptor_that_reaches_into_the_next_allocation_is_refused(cuda: Any, driver: Driver) -> None:
+    addr = driver.alloc(2 * PAGE)
+    driver.place(addr + 2 * PAGE, 2 * PAGE)
+    with pytest.raises(ValueError, match=f"beyond the allocation, which ends at {addr + 2 * PAGE:#x}"):
+        cuda.dmabuf_fd(addr, 4 * PAGE)
+
+
+def test_a_descriptor_up_to_the_end_of_all_addresses_is_refused(cuda: Any, driver: Driver) -> None:
+    addr = driver.alloc(MIB)
+    with pytest.raises(ValueError, match="nothing at"):
+        cuda.dmabuf_fd(addr, (1 << 64) - addr)
+
+
 def test_a_users_own_export_is_used(
     cuda: Any, driver: Driver, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(cuda, "wants_pcie", lambda nic, gpu: True)  # of which a function of two arguments knows nothing
 
     def own(ptr: int, length: int) -> int:
         asked.append((ptr, length))

@@ -131,7 +131,7 @@ def _error(operation: str, code: int) -> CudaError:
     detail = _HINTS.get(code)
     if code == _MISSING:
         detail = f"the installed driver has no such function; CUDA {_calls.since(operation)} brought it"
-    elif code == NOT_INITIALIZED and _initialized_in not in (None, os.getpid()):
+    elif code == NOT_INITIALIZED and (operation == "cuInit" or _initialized_in not in (None, os.getpid())):
         detail = "CUDA does not work in a child that was forked after it was initialised: start it with spawn"
     return CudaError(name, code, detail)
 

@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a GPU and a NIC are wired, as far as it decides by which path the NIC should reach the GPU's memory."""
+"""What the kernel says of the ways between a GPU and a NIC: how they are wired, and whether peer memory is there."""
 
 from __future__ import annotations
 
 import os
 
-__all__ = ["PCIE_VARIABLE", "nic_is_below_gpu_bridge", "wants_pcie"]
+__all__ = ["PCIE_VARIABLE", "has_peermem", "nic_is_below_gpu_bridge", "wants_pcie"]
 
 PCIE_VARIABLE = "RDMA_CUDA_PCIE"
 """The environment variable that decides for all registrations: ``auto``, ``pcie`` or ``default``."""
 
 _SYS = "/sys"
+_PEERMEM = (
+    "module/nvidia_peermem",
+    "kernel/mm/memory_peers/nv_mem",
+    "kernel/mm/memory_peers/nv_mem_nc",
+    "kernel/mm/memory_peers/nvidia-peermem",
+)
+_NO_PCIE_PATH = ("mlx5_core",)
+"""Drivers of NICs that take a mapping through the bus and fail when it is used, without a verb of their own."""
+
+
+def has_peermem() -> bool:
+    """Whether a kernel module is there that gives a GPU's memory to NICs by its address."""
+    return any(os.path.exists(f"{_SYS}/{place}") for place in _PEERMEM)
 
 
 def _bridges(device: str) -> list[str]:
@@ -18,6 +31,12 @@ def _bridges(device: str) -> list[str]:
     parts = os.path.realpath(device).split("/")
     roots = [i for i, part in enumerate(parts) if part.startswith("pci")]
     return parts[roots[-1] + 1 : -1] if roots else []
+
+
+def _driver_of(rdma_device: str) -> str:
+    """The kernel driver of a NIC's function, "" where sysfs does not tell."""
+    path = f"{_SYS}/class/infiniband/{rdma_device}/device/driver"
+    return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else ""
 
 
 def nic_is_below_gpu_bridge(rdma_device: str, gpu_address: str) -> bool:
@@ -39,4 +58,6 @@ def wants_pcie(rdma_device: str | None, gpu_address: str | None) -> bool:
         raise ValueError(f"{PCIE_VARIABLE} is {said!r}: it may be auto, pcie or default")
     if said != "auto":
         return said == "pcie"
-    return bool(rdma_device and gpu_address) and nic_is_below_gpu_bridge(str(rdma_device), str(gpu_address))
+    if not rdma_device or not gpu_address or _driver_of(rdma_device) in _NO_PCIE_PATH:
+        return False
+    return nic_is_below_gpu_bridge(rdma_device, gpu_address)

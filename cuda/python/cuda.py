@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from . import _cuda_driver as driver
 from ._cuda_driver import CudaError
-from ._cuda_paths import wants_pcie
+from ._cuda_paths import has_peermem, wants_pcie
 from ._extension import extension
 from .closing import Closing
 from .tensors import Memory, check_access, device_memory_of
@@ -129,7 +129,10 @@ class GpuMR(Closing):
         """
         self._check_open("flush")
         driver.ready()
-        driver.flush(driver.pointer(self._addr), _TO_ALL_DEVICES if all_devices else _TO_OWNER)
+        pointer = driver.pointer(self._addr)
+        if pointer.ordinal < 0:
+            raise ValueError(f"the memory at {self._addr:#x} is no device's any more: it was freed")
+        driver.flush(pointer, _TO_ALL_DEVICES if all_devices else _TO_OWNER)
 
     def close(self) -> None:
         """Deregister the memory and let go of the tensor. Twice is harmless."""
@@ -215,9 +218,18 @@ def _first_known(ptr: int, page: int) -> int:
     return ptr
 
 
-def _check_mapped(pointer: driver.Pointer, address: int, length: int) -> list[driver.Range]:
-    """The mappings under a range; ``ValueError`` where one registration cannot cover it."""
-    found, stopped, error = driver.ranges(pointer, address, length)
+def _check_mapped(
+    pointer: driver.Pointer, address: int, length: int, start: int | None = None, page: int = 1
+) -> list[driver.Range]:
+    """The mappings under a range; ``ValueError`` where one registration cannot cover it.
+
+    Allocations may begin and end inside of a page: where a range was rounded to pages, ``start`` is where to begin,
+    and ``page`` their size, of which the last may be there in part.
+    """
+    start, end = address if start is None else start, address + length
+    found, stopped, error = driver.ranges(pointer, start, end - start)
+    if error is not None and start < stopped and end < stopped + page:
+        found, stopped, error = driver.ranges(pointer, start, stopped - start)
     devices = {mapping.ordinal for mapping in found}
     if error is not None:
         if error.code not in (driver.INVALID_VALUE, driver.NOT_FOUND):
@@ -236,9 +248,9 @@ def _check_mapped(pointer: driver.Pointer, address: int, length: int) -> list[dr
         )
     if error is not None:
         raise error
-    end = found[-1].base + found[-1].size
-    if pointer.kind in ("device", "pool") and end < address + length:
-        raise ValueError(f"{length} bytes at {address:#x} reach beyond the allocation, which ends at {end:#x}")
+    beyond = found[0].base + found[0].size
+    if pointer.kind in ("device", "pool") and beyond + page <= end:  # into another's
+        raise ValueError(f"{length} bytes at {address:#x} reach beyond the allocation, which ends at {beyond:#x}")
     return found
 
 
@@ -259,13 +271,18 @@ def dmabuf_fd(ptr: int, length: int, *, pcie: bool = False) -> int:
             raise ValueError(f"{name} {value:#x} is not a multiple of the host's page size, {page}")
     if not 0 < ptr < 1 << 64 or not 0 < length <= (1 << 64) - ptr:
         raise ValueError(f"{length} bytes at {ptr:#x} are no range of addresses")
-    pointer = _classify(_first_known(ptr, page))
+    first = _first_known(ptr, page)
+    pointer = _classify(first)
     try:
         return driver.export(pointer, ptr, length, bool(pcie))
     except CudaError as error:
-        if error.code == driver.INVALID_VALUE and not pcie:
-            _check_mapped(pointer, ptr, length)  # says what is wrong with the range, if it is the range
+        if error.code == driver.INVALID_VALUE and not pcie:  # says what is wrong with the range, if it is the range
+            inside = first if length == page or pointer.kind == "vmm" else ptr + page - 1
+            _check_mapped(pointer, ptr, length, inside, page)
         raise
+
+
+_own_dmabuf_fd = dmabuf_fd
 
 
 # ---- registration --------------------------------------------------------------------------------------------------
@@ -357,17 +374,13 @@ def _by_dmabuf(
     page = _page_size()
     base = address - address % page
     size = -(-(address + length - base) // page) * page
-    if pcie is None:
-        pcie = wants_pcie(_rdma_device(pd), _gpu_address(pointer))
+    if pcie is None:  # a replacement of dmabuf_fd need not know of it
+        pcie = dmabuf_fd is _own_dmabuf_fd and wants_pcie(_rdma_device(pd), _gpu_address(pointer))
     if pcie:
         try:
             return _export_and_register(pd, base, size, address, length, access, owner, True), "dmabuf-pcie"
-        except CudaError as error:
-            if error.code not in (driver.INVALID_VALUE, driver.NOT_SUPPORTED):
-                raise
-        except OSError as error:
-            if error.errno != _ENOTSUPP:
-                raise
+        except (CudaError, OSError):  # refused here or by the NIC's driver: 1, 801, errno 524 and what else there is
+            pass
     return _export_and_register(pd, base, size, address, length, access, owner, False), "dmabuf"
 
 
@@ -438,12 +451,10 @@ def _hints(attempt: _Attempt, dmabuf: BaseException, peermem: BaseException) -> 
             "the memory is mapped piece by piece; with torch, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False "
             "allocates in one piece"
         )
-    if not os.path.exists("/sys/module/nvidia_peermem"):
-        hints.append(
-            "EFA needs the dma-buf: its driver in the kernel has no peer memory"
-            if _PACKAGE == "efa"
-            else "nvidia_peermem is not loaded (modprobe nvidia_peermem)"
-        )
+    if _PACKAGE == "efa":
+        hints.append("EFA needs the dma-buf: its driver in the kernel has no peer memory")
+    elif not has_peermem():
+        hints.append("nvidia_peermem is not loaded (modprobe nvidia_peermem)")
     elif getattr(peermem, "errno", None) == errno.EFAULT:
         hints.append("peer memory reaches only what this very process allocated, not memory of another by CUDA IPC")
     return hints
@@ -496,7 +507,7 @@ class GpuSupport(NamedTuple):
     peer_memory_vmm: bool
     """The same for memory that is mapped piece by piece."""
     peermem_loaded: bool
-    """The kernel module nvidia_peermem is there."""
+    """The kernel module nvidia_peermem, or nv_peer_mem before it, is there."""
     flush_from_host: bool
     """The host can flush a NIC's writes."""
     flush_from_stream: bool
@@ -532,7 +543,7 @@ def gpudirect_support(device: int = 0) -> GpuSupport:
         dma_buf=_has_dmabuf(device),
         peer_memory=bool(driver.attribute(device, _RDMA)),
         peer_memory_vmm=bool(driver.attribute(device, _RDMA_WITH_VMM)),
-        peermem_loaded=os.path.exists("/sys/module/nvidia_peermem"),
+        peermem_loaded=has_peermem(),
         flush_from_host=bool(options & 1),
         flush_from_stream=bool(options & 2),
         ordering=driver.attribute(device, _WRITES_ORDERING),

@@ -212,6 +212,11 @@ uint64_t fake_alloc(int kind, int device, uint64_t size, uint64_t shift)
     return new_block((enum kind)kind, base + shift, size, device)->base;
 }
 
+void fake_place(int kind, int device, uint64_t address, uint64_t size)
+{
+    new_block((enum kind)kind, address, size, device);
+}
+
 uint64_t fake_reserve(uint64_t size)
 {
     uint64_t base = take_addresses(size);
@@ -578,12 +583,20 @@ EXPORT int cuMemFreeHost(uint64_t address)
 }
 
 #ifndef CUDA_IS_OLD
+/* Small allocations are parts of one block: the second of two may have begun in the page where the first one ended. */
+static int share_a_page(const struct block *first, const struct block *second, uint64_t at)
+{
+    return first->kind == DEVICE && second->kind == DEVICE && first->device == second->device && second->base < at;
+}
+
 /* Whether one export may cover a range: all of it there, on one device, of one make. An allocation counts to its page's end. */
 static int exportable(uint64_t pointer, uint64_t size)
 {
     const struct block *first = NULL;
     uint64_t at = pointer, end = pointer + size;
 
+    if (size > SPAN)
+        return INVALID_VALUE;
     while (at < end) {
         const struct block *block = find(at);
 
@@ -598,8 +611,9 @@ static int exportable(uint64_t pointer, uint64_t size)
             return NOT_SUPPORTED;
         if (block->kind == PINNED || block->location != 1)
             return NOT_SUPPORTED;
-        if (first && (first->kind != MAPPED || block->kind != MAPPED || first->device != block->device ||
-                      first->properties != block->properties))
+        if (first && !share_a_page(first, block, at) &&
+            (first->kind != MAPPED || block->kind != MAPPED || first->device != block->device ||
+             first->properties != block->properties))
             return INVALID_VALUE;
         first = block;
         at = up(block->base + block->size);

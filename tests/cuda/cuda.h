@@ -34,6 +34,9 @@ EXPORT void fake_attribute(int device, int attribute, int value);
 /* Memory of a kind; `shift` bytes into its first page, of the exact size. 0 where there is no room. */
 EXPORT uint64_t fake_alloc(int kind, int device, uint64_t size, uint64_t shift);
 
+/* An allocation of its own inside of the pages of another: small ones share them. */
+EXPORT void fake_place(int kind, int device, uint64_t address, uint64_t size);
+
 /* Addresses without memory, and memory mapped there; location: CUmemLocationType, 1 a device, 2 to 4 the host. */
 EXPORT uint64_t fake_reserve(uint64_t size);
 EXPORT int fake_map(uint64_t address, uint64_t size, int device, int location, int properties);
