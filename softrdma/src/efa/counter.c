@@ -216,17 +216,39 @@ int counter_read(struct call *c)
     return err ? err : call_out(c, READ_VALUE, &value, sizeof(value));
 }
 
+/* It has to be there before the queue pair moves anything. Under both locks of the queue pair. */
+static int attach(struct region *r, struct qp *qp, uint32_t counter, uint32_t kinds)
+{
+    struct efa_qp *own = efa_qp_of(r, qp);
+    uint32_t state = atomic_load(&qp->state);
+
+    if (state != QPS_RESET && state != QPS_INIT)
+        return EINVAL;
+    for (uint32_t k = 0; k < COUNT_KINDS; k++) {
+        if ((kinds >> k & 1) && own->counter[k])
+            return EBUSY;
+    }
+    for (uint32_t k = 0; k < COUNT_KINDS; k++) {
+        if (kinds >> k & 1) {
+            own->counter[k] = (uint16_t)(counter + 1);
+            r->counter[counter].refs++;
+        }
+    }
+    return 0;
+}
+
 int counter_attach(struct call *c)
 {
     uint32_t i, q, kinds = call_u32(c, ATTACH_KINDS);
     struct region *r = c->r;
-    struct efa_qp *own;
     int err = 0;
 
     if (!is_offered(c))
         return EOPNOTSUPP;
-    if (!kinds || kinds >> COUNT_KINDS)
+    if (!kinds)
         return EINVAL;
+    if (kinds >> COUNT_KINDS)
+        return EOPNOTSUPP;
     lock_take(&r->lock);
     i = call_object(c, ATTACH_COUNTER, OBJ_COUNTER);
     q = call_object(c, ATTACH_QP, OBJ_QP);
@@ -234,20 +256,8 @@ int counter_attach(struct call *c)
         err = ENOENT;
         goto out;
     }
-    own = efa_qp_of(r, &r->qp[q]);
-    for (uint32_t k = 0; k < COUNT_KINDS; k++) {
-        if ((kinds >> k & 1) && own->counter[k])
-            err = EBUSY;
-    }
-    if (err)
-        goto out;
     qp_lock_both(&r->qp[q]);
-    for (uint32_t k = 0; k < COUNT_KINDS; k++) {
-        if (kinds >> k & 1) {
-            own->counter[k] = (uint16_t)(i + 1);
-            r->counter[i].refs++;
-        }
-    }
+    err = attach(r, &r->qp[q], i, kinds);
     qp_unlock_both(&r->qp[q]);
 out:
     lock_give(&r->lock);

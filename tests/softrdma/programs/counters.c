@@ -11,7 +11,7 @@ struct attach {
     uint32_t comp_mask, kinds;
 };
 
-enum { SEND = 1, RECV = 2 };
+enum { SEND = 1, RECV = 2, READ = 4 };
 
 static void *(*create)(struct ibv_context *, struct init *);
 static int (*destroy)(void *), (*attach)(struct ibv_qp *, void *, struct attach *);
@@ -36,7 +36,7 @@ static bool holds(void *counter, uint64_t completed, uint64_t failed)
 int main(void)
 {
     struct init how = {0};
-    struct attach sends = {0, SEND}, receives = {0, RECV};
+    struct attach sends = {0, SEND}, receives = {0, RECV}, reads = {0, READ};
     void *sent, *received;
     struct ibv_wc wc[2];
     struct self s = {0};
@@ -50,10 +50,12 @@ int main(void)
     *(void **)&read_err = find("ibv_read_err_comp_cntr");
     self_open(&s);
     CHECK(s.cq = ibv_create_cq(s.ctx, 16, NULL, NULL, 0));
-    self_start(&s);
+    self_make(&s);
     CHECK((sent = create(s.ctx, &how)) && (received = create(s.ctx, &how)));
     CHECK(attach(s.qp, sent, &sends) == 0 && attach(s.qp, received, &receives) == 0);
     CHECK(attach(s.qp, received, &sends) == EBUSY);
+    self_ready(&s);
+    CHECK(attach(s.qp, received, &reads) == EINVAL); /* only before RTR */
     for (uint64_t i = 0; i < 5; i++) {
         self_recv(&s, i);
         self_send(&s, i, s.qp->qp_num);

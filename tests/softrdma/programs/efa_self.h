@@ -47,19 +47,31 @@ static inline void self_open(struct self *s)
     CHECK(s->ah = ibv_create_ah(s->pd, &to));
 }
 
-/* The queue pair, on s->cq. */
-static inline void self_start(struct self *s)
+/* The queue pair, on s->cq, as it is before it can be used. */
+static inline void self_make(struct self *s)
 {
     struct ibv_qp_init_attr init = {.send_cq = s->cq, .recv_cq = s->cq, .cap = {4, 4, 1, 1, 0},
                                     .qp_type = IBV_QPT_DRIVER, .sq_sig_all = 1};
+
+    CHECK(s->qp = efadv_create_driver_qp(s->pd, &init, EFADV_QP_DRIVER_TYPE_SRD));
+}
+
+/* The queue pair can be used from here on. */
+static inline void self_ready(struct self *s)
+{
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
 
-    s->qp = efadv_create_driver_qp(s->pd, &init, EFADV_QP_DRIVER_TYPE_SRD);
-    CHECK(s->qp && ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
+    CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) == 0);
     a.qp_state = IBV_QPS_RTR;
     CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE) == 0);
     a.qp_state = IBV_QPS_RTS;
     CHECK(ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+}
+
+static inline void self_start(struct self *s)
+{
+    self_make(s);
+    self_ready(s);
 }
 
 static inline void self_recv(struct self *s, uint64_t id)
