@@ -70,7 +70,7 @@ int core_cq_read_request(struct core_context *context, PyObject *const values[3]
 {
     struct core_state *state = context->base.state;
 
-    *ret = (struct core_cq_request){0, 0, NULL};
+    *ret = (struct core_cq_request){0, 0, NULL, NULL};
     if (core_count(state, values[0], "cqe", 1, &ret->cqe) < 0 ||
         (values[2] && core_count(state, values[2], "comp_vector", 0, &ret->comp_vector) < 0) ||
         core_check_open(&context->base, method) < 0)
@@ -120,6 +120,8 @@ static PyObject *raise_refused(struct core_context *context, int err, const char
     if (context->base.handle && request->comp_vector >= (uint32_t)core_context_handle(context)->num_comp_vectors)
         cause_add(&cause, "comp_vector=%u is none of the device's: it has %d, counted from 0", request->comp_vector,
                   core_context_handle(context)->num_comp_vectors);
+    if (!cause.used && request->detail)
+        cause_add(&cause, "cqe=%u, %s", request->cqe, request->detail);
     if (!cause.used)
         cause_add(&cause, "cqe=%u, comp_vector=%u", request->cqe, request->comp_vector);
     if (err == ENOMEM)

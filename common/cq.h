@@ -76,6 +76,7 @@ struct core_cq_request {
     uint32_t cqe;
     uint32_t comp_vector;
     struct core_object *channel; /* borrowed; NULL for none */
+    const char *detail; /* what else was asked for, in words; or NULL */
 };
 
 /* Reads cqe, channel and comp_vector (NULL for what was not given) for `method` of a context. Returns 0 or -1. */

@@ -81,7 +81,7 @@ def test_what_the_device_lacks_is_refused_with_the_reason(rig: Rig) -> None:
     rig.stub.set_efa_caps(1)
     with rig.device.open() as ctx:
         for options in ({"sgid": True}, {"unsolicited": True}):
-            with pytest.raises(rig.Error) as caught:
+            with pytest.raises(rig.ib.UnsupportedError, match=f"device {ctx.name} does not have it") as caught:
                 ctx.create_cq_ex(16, **options)
             assert caught.value.errno == errno.EOPNOTSUPP
         ctx.create_cq_ex(16).close()

@@ -71,6 +71,25 @@ class TestSends:
         b.received()
         assert b.buf[100:132] == bytes(range(32))
 
+    @pytest.mark.parametrize("length", [31, 33, 64, 80])
+    def test_as_much_as_the_library_has_room_for_goes_inline(self, ib: Any, make: Make, length: int) -> None:
+        """Libraries before rdma-core 63 would write beyond their requests: the kernel grants what the device has."""
+        if length > make().ctx.query_efa_device().inline_buf_size_ex:
+            with pytest.raises(ib.EfaError, match=f"max_inline_data={length}.* 32 ") as caught:
+                make(inline=length)
+            assert caught.value.errno == errno.EINVAL
+            return
+        a, b = make(inline=length), make()
+        connect(a, b)
+        sent = a.buf.fill(5)
+        for number in range(3):
+            b.post_recv(128, 1000 * number)
+        wrs = [a.send_wr(length, 100 * n, wr_id=n, send_flags=SIGNALED | INLINE) for n in range(3)]
+        a.do(wrs, 3)
+        b.received(3)
+        got = sorted(b.buf[1000 * n : 1000 * n + length] for n in range(3))
+        assert got == sorted(sent[100 * n : 100 * n + length] for n in range(3))
+
     def test_an_empty_message_is_a_message(self, pair: Any) -> None:
         a, b = pair
         b.post_recv()

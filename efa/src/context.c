@@ -53,6 +53,26 @@ int efa_context_ask(struct efa_context *self, const char *method, const struct d
     return 0;
 }
 
+int efa_raise_unavailable(const struct efa_context *self, const char *verb, const char *what, unsigned since)
+{
+    struct core_state *state = self->core.base.state;
+
+    switch (efadv_is_of(since)) {
+    case 0:
+        core_raise_unsupported_format(state, verb, "%s: the installed libefa does not know it; rdma-core %u brings it",
+                                      what, since);
+        break;
+    case 1:
+        core_raise_unsupported_format(state, verb, "%s: device %s does not have it", what, self->core.name);
+        break;
+    default:
+        core_raise_unsupported_format(state, verb,
+                                      "%s: device %s or the installed libefa does not have it; rdma-core %u brings it",
+                                      what, self->core.name, since);
+    }
+    return -1;
+}
+
 static PyObject *context_is_efa(PyObject *self, PyObject *ignored)
 {
     const struct dv_device_attr *attr;

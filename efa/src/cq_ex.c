@@ -2,6 +2,7 @@
 /* efa.CQEx and Context.create_cq_ex(): completion queues that are read field by field. */
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "args.h"
@@ -189,20 +190,18 @@ static int check_capable(struct efa_context *context, const struct dv_device_att
     static const struct {
         uint64_t wc_flag, flag;
         uint32_t cap;
-        const char *what, *since;
+        const char *what;
+        unsigned since;
     } needs[] = {
-        {DV_WC_WITH_SGID, 0, DV_CAP_CQ_WITH_SGID, "sgid=True", "43"},
-        {DV_WC_WITH_IS_UNSOLICITED, 0, DV_CAP_UNSOLICITED_WRITE_RECV, "unsolicited=True", "52"},
-        {0, DV_CQ_EXT_MEM_DMABUF, DV_CAP_CQ_WITH_EXT_MEM_DMABUF, "dmabuf_fd", "59"},
+        {DV_WC_WITH_SGID, 0, DV_CAP_CQ_WITH_SGID, "sgid=True", 43},
+        {DV_WC_WITH_IS_UNSOLICITED, 0, DV_CAP_UNSOLICITED_WRITE_RECV, "unsolicited=True", 52},
+        {0, DV_CQ_EXT_MEM_DMABUF, DV_CAP_CQ_WITH_EXT_MEM_DMABUF, "dmabuf_fd", 59},
     };
 
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         if (!(efa->wc_flags & needs[i].wc_flag || efa->flags & needs[i].flag) || device->device_caps & needs[i].cap)
             continue;
-        core_raise_unsupported_format(context->core.base.state, "efadv_create_cq",
-                                      "%s: device %s or the installed libefa cannot do it; rdma-core %s brings it",
-                                      needs[i].what, context->core.name, needs[i].since);
-        return -1;
+        return efa_raise_unavailable(context, "efadv_create_cq", needs[i].what, needs[i].since);
     }
     return 0;
 }
@@ -215,6 +214,7 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
     struct dv_cq_init_attr efa = {0};
     const struct dv_device_attr *device;
     struct core_cq_request request;
+    char memory[112];
     PyObject *values[PARAMS];
     struct efa_cq_ex *self;
     struct ibv_cq_ex *cq;
@@ -243,6 +243,11 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
     self->unsolicited = efa.wc_flags & DV_WC_WITH_IS_UNSOLICITED;
     self->tells_more = efa.wc_flags != 0;
     self->unreadable = efa.flags && !efa.ext_mem_dmabuf.buffer;
+    if (efa.flags) {
+        snprintf(memory, sizeof memory, "dmabuf_fd=%d, dmabuf_offset=%llu, dmabuf_length=%llu", efa.ext_mem_dmabuf.fd,
+                 (unsigned long long)efa.ext_mem_dmabuf.offset, (unsigned long long)efa.ext_mem_dmabuf.length);
+        request.detail = memory;
+    }
 
     Py_BEGIN_ALLOW_THREADS
     errno = 0;

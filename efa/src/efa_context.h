@@ -18,6 +18,12 @@ struct efa_context {
  */
 int efa_context_ask(struct efa_context *self, const char *method, const struct dv_device_attr **ret_attr);
 
+/*
+ * Raises UnsupportedError for `what` of a device that has it not as far as the library knows, which needs rdma-core
+ * `since` to know: says which of the two it is, where that can be told. Always returns -1.
+ */
+int efa_raise_unavailable(const struct efa_context *self, const char *verb, const char *what, unsigned since);
+
 /* The context of a handle of this package. */
 static inline struct efa_context *efa_context_of(struct core_object *object)
 {

@@ -162,6 +162,19 @@ static bool is_present(const struct loader_symbol *symbol)
     return function != NULL;
 }
 
+int efadv_is_of(unsigned release)
+{
+    if (efadv_release.release)
+        return efadv_release.release >= release;
+    for (size_t i = 0; i < COUNT(symbols); i++) {
+        unsigned since = (unsigned)strtoul(symbols[i].since, NULL, 10);
+
+        if (is_present(&symbols[i]) ? since >= release : since <= release)
+            return is_present(&symbols[i]);
+    }
+    return -1;
+}
+
 int efadv_each(int (*each)(void *arg, const char *name, const char *since, bool present), void *arg)
 {
     int stop = 0;

@@ -202,6 +202,9 @@ int efadv_load(char *reason, size_t reason_size);
 /* The rdma-core release that brought a function of the table ("50" for "efadv_query_mr"); "?" if it is not listed. */
 const char *efadv_since(const char *name);
 
+/* Whether the library is of that rdma-core release, or newer: 1 or 0; -1 where neither its name nor what it has tells. */
+int efadv_is_of(unsigned release);
+
 /* Calls `each` for every function of the table, in its order. Stops at the first that does not return 0 and returns that. */
 int efadv_each(int (*each)(void *arg, const char *name, const char *since, bool present), void *arg);
 

@@ -11,6 +11,7 @@
 #include "makers.h"
 #include "verbs.h"
 
+#define VERB "efadv_create_qp_ex"
 #define SEND_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
 #define WRITE_OPS (IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM)
 #define ALL_OPS (SEND_OPS | WRITE_OPS | IBV_QP_EX_WITH_RDMA_READ)
@@ -71,15 +72,6 @@ static uint64_t available_ops(uint32_t qp_type, const struct dv_device_attr *dev
     return ops;
 }
 
-static int raise_unavailable(struct core_state *state, const struct core_context *context, const char *what,
-                             const char *since)
-{
-    core_raise_unsupported_format(state, "efadv_create_qp_ex",
-                                  "%s: device %s or the installed libefa cannot do it; rdma-core %s brings it", what,
-                                  context->name, since);
-    return -1;
-}
-
 /* Reads what only this package's queue pairs have, and checks it against device and library. */
 static int read_request(struct efa_context *context, PyObject *init, const struct dv_device_attr *device,
                         struct request *request)
@@ -108,13 +100,13 @@ static int read_request(struct efa_context *context, PyObject *init, const struc
         return -1;
     }
     if (attr->send_ops_flags & WRITE_OPS & ~ops && attr->qp_type != IBV_QPT_UD)
-        return raise_unavailable(state, &context->core, "RDMA write", "46");
+        return efa_raise_unavailable(context, VERB, "RDMA write", 46);
     if (unsolicited && !(device->device_caps & DV_CAP_UNSOLICITED_WRITE_RECV))
-        return raise_unavailable(state, &context->core, "unsolicited_write_recv=True", "52");
+        return efa_raise_unavailable(context, VERB, "unsolicited_write_recv=True", 52);
     if (inline_write && (!efadv.get_max_sq_depth || !(device->device_caps & DV_CAP_RDMA_WRITE)))
-        return raise_unavailable(state, &context->core, "inline_write=True", "63");
+        return efa_raise_unavailable(context, VERB, "inline_write=True", 63);
     if (hints && !efadv.qp_from_ibv_qp_ex)
-        return raise_unavailable(state, &context->core, "processing_hints=True", "64");
+        return efa_raise_unavailable(context, VERB, "processing_hints=True", 64);
 
     request->efa.driver_qp_type = DV_QP_SRD;
     request->efa.sl = (uint8_t)sl;
@@ -129,6 +121,13 @@ static int check_sizes(struct core_object *pd, const struct ibv_qp_cap *cap, con
 {
     if (!cap->max_recv_sge) {
         PyErr_SetString(PyExc_ValueError, "max_recv_sge must be at least 1: libefa divides by it");
+        return -1;
+    }
+    /* no release before 63 looks at it, nor need the kernel refuse it: inline data then run into the next request */
+    if (!efadv.get_max_sq_depth && cap->max_inline_data > device->inline_buf_size_ex) {
+        core_raise_method(pd, EINVAL, "create_qp",
+                          "max_inline_data=%u is over the %u bytes that a request has room for before rdma-core 63",
+                          cap->max_inline_data, device->inline_buf_size_ex);
         return -1;
     }
     if ((uint64_t)cap->max_recv_sge * cap->max_recv_wr <= device->max_rq_wr || cap->max_recv_sge > device->max_rq_sge)
@@ -270,7 +269,7 @@ PyObject *efa_pd_create_qp(PyObject *op, PyObject *const *args, Py_ssize_t nargs
     request.attr.send_cq = init.send_cq;
     request.attr.recv_cq = init.recv_cq;
     context = core_context_handle(&efa_context_of(pd)->core);
-    verb = init.qp_type == IBV_QPT_UD ? "ibv_create_qp_ex" : "efadv_create_qp_ex";
+    verb = init.qp_type == IBV_QPT_UD ? "ibv_create_qp_ex" : VERB;
 
     Py_BEGIN_ALLOW_THREADS
     qp = create(context, &request, self, &err);
