@@ -4,12 +4,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 
 #include "args.h"
 #include "classes.h"
 #include "efa_context.h"
 #include "error.h"
 #include "makers.h"
+#include "qp_rules.h"
 #include "verbs.h"
 
 #define OPS_MOST 0x3f /* enum ibv_qp_attach_comp_cntr_op */
@@ -52,6 +54,26 @@ static int read_memory(struct core_state *state, PyObject *value, const char *na
     ret->type = DV_MEMORY_VA;
     ret->ptr = (uint8_t *)(uintptr_t)addr;
     return 0;
+}
+
+struct memory_text {
+    char text[80];
+};
+
+/* Where a value was to lie, for messages. */
+static struct memory_text memory_text(const struct dv_comp_cntr_init_attr *efa, uint32_t flag,
+                                      const struct dv_memory_location *memory)
+{
+    struct memory_text ret;
+
+    if (!(efa->flags & flag))
+        snprintf(ret.text, sizeof ret.text, "the library's");
+    else if (memory->type == DV_MEMORY_DMABUF)
+        snprintf(ret.text, sizeof ret.text, "offset %llu of descriptor %d", (unsigned long long)memory->dmabuf.offset,
+                 memory->dmabuf.fd);
+    else
+        snprintf(ret.text, sizeof ret.text, "0x%llx", (unsigned long long)(uintptr_t)memory->ptr);
+    return ret;
 }
 
 /* Whether library and device have counters; raises UnsupportedError where not. */
@@ -106,8 +128,15 @@ PyObject *efa_context_create_comp_cntr(PyObject *op, PyObject *const *args, Py_s
     err = cntr ? 0 : verbs_last_errno();
     Py_END_ALLOW_THREADS
     result = core_object_finish(self, cntr);
-    return err ? core_raise_format(base->state, err, "efadv_create_comp_cntr", "counting %s", bytes ? "bytes" : "requests")
-               : result;
+    if (!err)
+        return result;
+    if (err == EOPNOTSUPP && bytes)
+        return core_raise_unsupported_format(base->state, "efadv_create_comp_cntr",
+                                             "count_bytes=True: the installed libefa counts requests only");
+    return core_raise_format(base->state, err, "efadv_create_comp_cntr",
+                             "counting %s, comp_memory %s, err_memory %s", bytes ? "bytes" : "requests",
+                             memory_text(&efa, DV_COMP_CNTR_COMP_MEMORY, &efa.comp_cntr_ext_mem).text,
+                             memory_text(&efa, DV_COMP_CNTR_ERR_MEMORY, &efa.err_cntr_ext_mem).text);
 }
 
 /* ---- its two values ----------------------------------------------------------------------------------------------------- */
@@ -127,7 +156,9 @@ static PyObject *read_value(PyObject *op, read_verb verb, const char *method, co
     err = verbs_errno(verb ? verb(self->handle, &value) : EOPNOTSUPP);
     Py_END_ALLOW_THREADS
     core_exit(self);
-    return err ? core_raise(self->state, err, name, NULL) : PyLong_FromUnsignedLongLong(value);
+    return err ? core_raise(self->state, err, name,
+                            err == EOPNOTSUPP && verb ? "the value lies in a dma-buf, which this process does not see" : NULL)
+               : PyLong_FromUnsignedLongLong(value);
 }
 
 static PyObject *write_value(PyObject *op, PyObject *number, write_verb verb, const char *method, const char *name)
@@ -174,6 +205,48 @@ WRITE(add_errors, inc_err_comp_cntr)
 
 /* ---- attaching ---------------------------------------------------------------------------------------------------------- */
 
+/* 0; or -1 with an exception for what is no counter, or closed. */
+static int check_counter(struct core_object *qp, PyObject *cntr)
+{
+    return core_check_argument(qp, cntr, EFA_TYPE_COMP_CNTR, "cntr", "a CompCntr", "attach_comp_cntr");
+}
+
+/* Without the GIL. Returns 0, an errno, or -1 with EBADF; and the queue pair's state. */
+static int attach(struct core_object *qp, struct core_object *cntr, struct dv_attach_comp_cntr_attr *attr,
+                  uint32_t *ret_state)
+{
+    int err;
+
+    if (core_enter(qp, "attach_comp_cntr") < 0)
+        return -1;
+    if (!core_try_enter(cntr)) {
+        core_exit(qp);
+        return check_counter(qp, (PyObject *)cntr);
+    }
+    Py_BEGIN_ALLOW_THREADS
+    err = verbs_errno(efadv.qp_attach_comp_cntr(qp->handle, cntr->handle, attr));
+    *ret_state = ((struct ibv_qp *)qp->handle)->state;
+    Py_END_ALLOW_THREADS
+    core_exit(cntr);
+    core_exit(qp);
+    return err;
+}
+
+/* Takes the last mention of a counter off a queue pair's list; the exception that is set, if any, stays. */
+static void forget(PyObject *kept, PyObject *cntr)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    for (Py_ssize_t i = PyList_Size(kept); i-- > 0;) {
+        if (PyList_GetItem(kept, i) == cntr) {
+            PyList_SetSlice(kept, i, i + 1, NULL);
+            break;
+        }
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
 static const struct core_params attach_params = {"QP.attach_comp_cntr", 2, 2, {CORE_NAME_cntr, CORE_NAME_ops}};
 
 PyObject *efa_comp_cntr_attach(struct core_object *qp, PyObject **kept, PyObject *const *args, Py_ssize_t nargs,
@@ -182,12 +255,13 @@ PyObject *efa_comp_cntr_attach(struct core_object *qp, PyObject **kept, PyObject
     struct dv_attach_comp_cntr_attr attr = {0};
     struct core_object *cntr;
     PyObject *values[2];
+    uint32_t state;
     uint64_t ops;
     int err;
 
     if (core_parse(qp->state, &attach_params, args, nargs, kwnames, values) < 0 ||
         core_integer(qp->state, values[1], "ops", 1, OPS_MOST, &ops) < 0 ||
-        core_check_argument(qp, values[0], EFA_TYPE_COMP_CNTR, "cntr", "a CompCntr", "attach_comp_cntr") < 0)
+        check_counter(qp, values[0]) < 0)
         return NULL;
     cntr = (struct core_object *)values[0];
     if (cntr->parents[0] != (struct core_object *)core_context_of(qp)) {
@@ -199,21 +273,16 @@ PyObject *efa_comp_cntr_attach(struct core_object *qp, PyObject **kept, PyObject
     if (PyList_Append(*kept, values[0]) < 0) /* before it is attached: from then on it has to live */
         return NULL;
 
-    if (core_enter(qp, "attach_comp_cntr") < 0)
-        return NULL;
-    if (core_enter(cntr, "attach") < 0) {
-        core_exit(qp);
-        return NULL;
-    }
     attr.op_mask = (uint32_t)ops;
-    Py_BEGIN_ALLOW_THREADS
-    err = verbs_errno(efadv.qp_attach_comp_cntr(qp->handle, cntr->handle, &attr));
-    Py_END_ALLOW_THREADS
-    core_exit(cntr);
-    core_exit(qp);
-    if (err)
-        return core_raise_format(qp->state, err, "ibv_qp_attach_comp_cntr", "ops 0x%x", attr.op_mask);
-    Py_RETURN_NONE;
+    err = attach(qp, cntr, &attr, &state);
+    if (!err)
+        Py_RETURN_NONE;
+    forget(*kept, values[0]);
+    if (err < 0)
+        return NULL;
+    return core_raise_format(qp->state, err, "ibv_qp_attach_comp_cntr", "ops 0x%x, QP in %s%s", attr.op_mask,
+                             qp_state_name(state),
+                             state == IBV_QPS_RESET || state == IBV_QPS_INIT ? "" : ": a counter has to be there before RTR");
 }
 
 /* ---- the class ---------------------------------------------------------------------------------------------------------- */

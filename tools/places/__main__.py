@@ -58,6 +58,8 @@ PLACES = [
     Place("soak", "ten minutes of that: only when named (RDMA_TEST_SOAK_SECONDS)", soak.run_soak, only_when_named=True),
     Place("testing", "the same of Debian testing, a moving target: only when named", rdma_core.run_on_debian_testing,
           only_when_named=True),
+    Place("efa-testing", "efa on the software host over Debian testing, what rdma-core 65 brings too: only when named",
+          rdma_core.run_efa_on_debian_testing, only_when_named=True),
     Place("docs", "the documentation: what stands in it runs on softrdma, and its site builds", documentation.run_docs),
     Place("types", "mypy, stubtest and ruff", type_checks.run_type_checks),
     Place("wheel", "sdist, wheel, and the wheel on the stub with every Python at hand", wheel.run_wheel),
