@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from endpoints import INLINE, SIGNALED, Endpoint, Make, Pair, connect, poll_for
+from endpoints import INLINE, SIGNALED, Endpoint, Make, connect, poll_for
 
 pytestmark = [pytest.mark.needs("efa"), pytest.mark.only("efa")]
 
@@ -64,7 +64,7 @@ def test_hints_ride_along(ib: Any, make: Make, caps: Any) -> None:
     assert b.received()[0].byte_len == 8
 
 
-def test_the_rings_are_where_the_library_says(ib: Any, pair: Pair, caps: Any) -> None:
+def test_the_rings_are_where_the_library_says(ib: Any, pair: Any, caps: Any) -> None:
     if "efadv_query_qp_wqs" in caps.missing:
         pytest.skip("needs rdma-core 59")
     a, b = pair
