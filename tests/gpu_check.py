@@ -6,7 +6,8 @@
 Needs NVIDIA's driver and the package, installed from its wheel; nothing is built. A machine without libibverbs can
 point RDMA_LIBRARY_PATH at any library that stands in for it, since no RDMA device is opened. Uses torch and CuPy where
 they are installed. Prints a table: what was asked, what the package rests on, and what was seen; a row that begins with
-"!" differs from what the package rests on, "?" was not known before. Ends with status 1 if there is a "!".
+"!" differs from what the package rests on, "?" was not known before. Ends with status 1 if there is a "!", with 2 where
+package or driver cannot be loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -37,10 +39,18 @@ class Cuda:
         folder = os.environ.get("RDMA_CUDA_LIBRARY_PATH")
         self.lib = ctypes.CDLL(os.path.join(folder, "libcuda.so.1") if folder else "libcuda.so.1")
 
+    def code(self, name: str, *arguments: Any) -> int:
+        return int(getattr(self.lib, name)(*arguments))
+
     def __call__(self, name: str, *arguments: Any) -> None:
-        code = getattr(self.lib, name)(*arguments)
+        code = self.code(name, *arguments)
         if code:
             raise RuntimeError(f"{name}: {code}")
+
+    def attribute(self, which: int, addr: int) -> tuple[int, int]:
+        """What a pointer attribute gives: the code and the value."""
+        value = ctypes.c_uint64()
+        return self.code("cuPointerGetAttribute", ctypes.byref(value), which, ctypes.c_uint64(addr)), int(value.value)
 
     def address(self, name: str, *arguments: Any) -> int:
         value = ctypes.c_uint64()
@@ -83,11 +93,97 @@ def outcome(call: Callable[[], Any]) -> str:
         value = call()
     except Exception as error:
         code = getattr(error, "code", None)
-        return f"{type(error).__name__} {code}" if code is not None else f"{type(error).__name__}: {error}"[:70]
+        return f"{type(error).__name__} {code}" if code is not None else f"{type(error).__name__}: {error}"[:160]
     if isinstance(value, int) and not isinstance(value, bool):
         os.close(value)
         return "exported"
     return str(value)
+
+
+class Pd:
+    """A PD for what registers: takes any descriptor, and notes what is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, ...]] = []
+
+    def reg_dmabuf_mr(self, offset: int, length: int, iova: int, fd: int, access: int) -> Any:
+        self.asked.append((offset, length, iova, os.lseek(fd, 0, os.SEEK_END)))
+        return Region()
+
+    def reg_mr(self, addr: int, length: int, access: int) -> Any:
+        raise OSError("no dma-buf was given")
+
+
+class Region:
+    lkey = rkey = 1
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Array:
+    """A range of device memory, as ``__cuda_array_interface__`` shows it."""
+
+    def __init__(self, addr: int, length: int) -> None:
+        self.__cuda_array_interface__ = {"shape": (length,), "typestr": "|u1", "data": (addr, False), "version": 3}
+
+
+class Mappings:
+    """Addresses, and memory mapped there piece by piece; all of it is given back."""
+
+    def __init__(self, raw: Cuda, count: int) -> None:
+        self.raw, self.handles, self.mapped = raw, list[int](), set[int]()
+        size = ctypes.c_size_t()
+        raw("cuMemGetAllocationGranularity", ctypes.byref(size), self._properties(1, 0, True), 0)
+        self.step, self.count = int(size.value), count
+        self.base = raw.address(
+            "cuMemAddressReserve", self._size(count), ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_uint64(0)
+        )
+
+    def _size(self, steps: int) -> ctypes.c_size_t:
+        return ctypes.c_size_t(steps * self.step)
+
+    def at(self, i: int) -> int:
+        return self.base + i * self.step
+
+    @staticmethod
+    def _properties(location: int, number: int, rdma: bool) -> Any:
+        properties = (ctypes.c_uint8 * 32)()
+        ctypes.c_int.from_buffer(properties, 0).value = 1  # pinned
+        ctypes.c_int.from_buffer(properties, 8).value = location
+        ctypes.c_int.from_buffer(properties, 12).value = number
+        properties[25] = rdma
+        return properties
+
+    def map(self, i: int, location: int = 1, number: int = 0, rdma: bool = True) -> None:
+        handle = self.raw.address(
+            "cuMemCreate", self._size(1), self._properties(location, number, rdma), ctypes.c_uint64(0)
+        )
+        self.handles.append(handle)
+        addr = ctypes.c_uint64(self.at(i))
+        self.raw("cuMemMap", addr, self._size(1), ctypes.c_size_t(0), ctypes.c_uint64(handle), ctypes.c_uint64(0))
+        self.mapped.add(i)
+        access = (ctypes.c_int * 3)(1, number, 3)  # from a device, read and write
+        self.raw("cuMemSetAccess", addr, self._size(1), access, ctypes.c_size_t(1))
+
+    def unmap(self, i: int) -> None:
+        self.mapped.discard(i)
+        self.raw("cuMemUnmap", ctypes.c_uint64(self.at(i)), self._size(1))
+
+    def __enter__(self) -> Mappings:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for i in sorted(self.mapped):
+            self.unmap(i)
+        for handle in self.handles:
+            self.raw("cuMemRelease", ctypes.c_uint64(handle))
+        self.raw("cuMemAddressFree", ctypes.c_uint64(self.base), self._size(self.count))
+
+
+class IpcHandle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint8 * 64)]
 
 
 class Checks:
@@ -113,7 +209,34 @@ class Checks:
     def export(self, addr: int, length: int, **more: Any) -> str:
         return outcome(lambda: self.cuda.dmabuf_fd(*self.pages(addr, length), **more))
 
+    def driver_export(self, addr: int, length: int) -> str:
+        """What the driver itself says, under the current context."""
+        fd = ctypes.c_int(-1)
+        code = self.raw.code(
+            "cuMemGetHandleForAddressRange",
+            ctypes.byref(fd),
+            ctypes.c_uint64(addr),
+            ctypes.c_size_t(length),
+            1,
+            ctypes.c_ulonglong(0),
+        )
+        if fd.value >= 0:
+            os.close(fd.value)
+        return f"{code}{'' if (fd.value >= 0) is (code == 0) else f', and descriptor {fd.value}'}"
+
     # ---- the checks ----
+
+    def kernel(self) -> None:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            self.report.note("kernel module", ANY, file.readline().strip())
+
+    def before_init(self) -> None:
+        version = ctypes.c_int()
+        code = self.raw.code("cuDriverGetVersion", ctypes.byref(version))
+        self.report.note("before cuInit: cuDriverGetVersion", ANY, f"{code}, {version.value}")
+        self.report.note("before cuInit: a pointer attribute", ANY, self.raw.attribute(2, 4096)[0])
+        context = ctypes.c_void_p()
+        self.report.note("before cuInit: cuCtxGetCurrent", 3, self.raw.code("cuCtxGetCurrent", ctypes.byref(context)))
 
     def devices(self) -> None:
         self.driver.ready()
@@ -130,19 +253,69 @@ class Checks:
             note("cuMemAlloc: peer memory may pin it", ANY, pointer.peer_memory)
             (found,), _, _ = self.driver.ranges(pointer, addr + 5, 1)
             note("cuMemAlloc: range is what was asked for", (addr, 4 * MIB), (found.base, found.size))
+            handle = ctypes.c_uint64()
+            code = self.raw.code("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(addr))
+            note("cuMemAlloc: cuMemRetainAllocationHandle", ANY, code)
+            note("cuMemAlloc: setting SYNC_MEMOPS", ANY, self.sync_memops(addr))
             fd = self.cuda.dmabuf_fd(addr - addr % PAGE, 4 * MIB)
             note("export: size by lseek", 4 * MIB, os.lseek(fd, 0, os.SEEK_END))
             note("export: closed on exec", False, os.get_inheritable(fd))
             os.close(fd)
             note("export of a part", "exported", self.export(addr + MIB + 257, 100))
-            note("export past the end", ANY, self.export(addr, 64 * MIB))
+            note("export past the end", True, self.export(addr, 64 * MIB).startswith(("ValueError", "CudaError 1")))
+            note("export past the end, by the driver", ANY, self.driver_export(addr, 64 * MIB))
             note("export with the PCIe flag", ANY, self.export(addr, MIB, pcie=True))
-            note(
-                "export of what is not pages, by the driver",
-                ANY,
-                outcome(lambda: self.driver.export(pointer, addr + 8, 100, False)),
-            )
+            note("export of what is not pages, by the driver", ANY, self.driver_export(addr + 8, 100))
         note("freed: kind", "host", self.driver.pointer(addr).kind)
+        note("freed: export, by the driver", ANY, self.driver_export(addr, 4 * MIB))
+
+    def sync_memops(self, addr: int) -> int:
+        yes = ctypes.c_uint(1)
+        return self.raw.code("cuPointerSetAttribute", ctypes.byref(yes), 6, ctypes.c_uint64(addr))
+
+    def register(self) -> None:
+        """The whole way but for the NIC: a PD that takes any descriptor."""
+        note, pd = self.report.note, Pd()
+        with self.memory(4 * MIB) as addr:
+            start = addr + MIB + 257
+            before = len(os.listdir("/proc/self/fd"))
+            mr = self.cuda.register_tensor(pd, Array(start, 100), 1)
+            offset, length, iova, size = pd.asked[-1]
+            note("register_tensor: way", "dmabuf", mr.way)
+            note("register_tensor: bytes and address asked of the NIC", (100, start), (length, iova))
+            note("register_tensor: inside of its export", True, offset + length <= size)
+            note("register_tensor: descriptors left", 0, len(os.listdir("/proc/self/fd")) - before)
+            note("flush of the region", ANY, outcome(mr.flush))
+            mr.close()
+            cache = self.package.RegistrationCache(pd, 1)
+            for part in (addr, addr + MIB, addr + 3 * MIB):
+                cache.region(Array(part, MIB))
+            note("cache: look-ups that found the allocation", 2, cache.statistics.hits)
+            note("cache: bytes registered", 4 * MIB, cache.statistics.bytes)
+        with self.memory(4 * MIB) as again:
+            cache.region(Array(again, MIB))
+            stale = cache.statistics.stale if again == addr else "other addresses were given"
+            note("cache: freed and allocated anew is noticed", 1 if again == addr else stale, stale)
+        cache.close()
+
+    def freed_under_export(self) -> None:
+        """Whether memory that was freed stays as long as a descriptor of it is open."""
+
+        def available() -> int:
+            free, total = ctypes.c_size_t(), ctypes.c_size_t()
+            self.raw("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+            return int(free.value)
+
+        size = 256 * MIB
+        start = available()
+        with self.memory(size) as addr:
+            fd = self.cuda.dmabuf_fd(addr, size)
+        try:
+            held = start - available()
+        finally:
+            os.close(fd)
+        self.report.note("freed under a descriptor: still taken, MiB", ANY, held // MIB)
+        self.report.note("the descriptor closed: still taken, MiB", ANY, (start - available()) // MIB)
 
     def small(self) -> None:
         with self.memory(100) as addr, self.memory(100) as second:
@@ -173,51 +346,63 @@ class Checks:
             self.report.note("pool: has a context", False, pointer.context != 0)
             self.report.note("pool: peer memory may pin it", ANY, pointer.peer_memory)
             self.report.note("pool: export", ANY, self.export(addr, MIB))
+            self.report.note("pool: setting SYNC_MEMOPS", ANY, self.sync_memops(addr))
+            with self.memory(MIB, "cuMemAllocAsync", None) as second:
+                ids = {self.driver.pointer(at).buffer_id for at in (addr, second)}
+            self.report.note("pool: two have their own buffer ids", ANY, len(ids) == 2 and 0 not in ids)
 
     def mapped(self) -> None:
-        """Four mappings in a row, the fourth taken out again."""
-        raw, note = self.raw, self.report.note
-        prop = (ctypes.c_uint8 * 32)()
-        ctypes.c_int.from_buffer(prop, 0).value = 1  # pinned
-        ctypes.c_int.from_buffer(prop, 8).value = 1  # on a device, number 0
-        prop[25] = 1  # GPUDirect RDMA capable
-        size = ctypes.c_size_t()
-        raw("cuMemGetAllocationGranularity", ctypes.byref(size), prop, 0)
-        step = int(size.value)
-        base = raw.address("cuMemAddressReserve", ctypes.c_size_t(6 * step), ctypes.c_size_t(0), ctypes.c_uint64(0), 0)
-        handles = []
-        access = (ctypes.c_int * 3)(1, 0, 3)  # a device, number 0, read and write
-        for i in range(4):
-            handle = raw.address("cuMemCreate", ctypes.c_size_t(step), prop, ctypes.c_uint64(0))
-            handles.append(handle)
-            raw(
-                "cuMemMap",
-                ctypes.c_uint64(base + i * step),
-                ctypes.c_size_t(step),
-                ctypes.c_size_t(0),
-                ctypes.c_uint64(handle),
-                ctypes.c_uint64(0),
-            )
-        raw("cuMemSetAccess", ctypes.c_uint64(base), ctypes.c_size_t(4 * step), access, ctypes.c_size_t(1))
-        pointer = self.driver.pointer(base)
-        note("mapped: kind", "vmm", pointer.kind)
-        note("mapped: has a context", False, pointer.context != 0)
-        note("mapped: peer memory may pin it", ANY, pointer.peer_memory)
-        found, _, error = self.driver.ranges(pointer, base + step // 2, 3 * step)
-        note("mapped: mappings under three and a half", 4, len(found))
-        note("mapped: each is known by itself", 4, len({row.buffer_id for row in found}))
-        note("mapped: walk ends well", None, error)
-        note("mapped: one export over all four", "exported", self.export(base, 4 * step))
-        note("mapped: export of a page inside", "exported", self.export(base + step + PAGE, PAGE))
-        raw("cuMemUnmap", ctypes.c_uint64(base + 2 * step), ctypes.c_size_t(step))
-        note("a hole: kind of its address", "unmapped", self.driver.pointer(base + 2 * step).kind)
-        note("a hole: named", True, "nothing at" in self.export(base, 4 * step))
-        note("a hole: what the driver says", ANY, outcome(lambda: self.driver.export(pointer, base, 4 * step, False)))
-        for i in (0, 1, 3):
-            raw("cuMemUnmap", ctypes.c_uint64(base + i * step), ctypes.c_size_t(step))
-        for handle in handles:
-            raw("cuMemRelease", ctypes.c_uint64(handle))
-        raw("cuMemAddressFree", ctypes.c_uint64(base), ctypes.c_size_t(6 * step))
+        """Four mappings in a row, the third taken out again."""
+        note = self.report.note
+        with Mappings(self.raw, 6) as space:
+            for i in range(4):
+                space.map(i)
+            base, step = space.base, space.step
+            pointer = self.driver.pointer(base)
+            note("mapped: kind", "vmm", pointer.kind)
+            note("mapped: has a context", False, pointer.context != 0)
+            note("mapped: peer memory may pin it", ANY, pointer.peer_memory)
+            note("mapped: attribute RANGE_SIZE is the reservation", True, self.raw.attribute(12, base)[1] == 6 * step)
+            note("mapped: setting SYNC_MEMOPS", ANY, self.sync_memops(base))
+            found, _, error = self.driver.ranges(pointer, base + step // 2, 3 * step)
+            note("mapped: mappings under three and a half", 4, len(found))
+            note("mapped: each is known by itself", 4, len({row.buffer_id for row in found}))
+            note("mapped: walk ends well", None, error)
+            note("mapped: one export over all four", "exported", self.export(base, 4 * step))
+            note("mapped: export of a page inside", "exported", self.export(base + step + PAGE, PAGE))
+            note("mapped: export over a seam", "exported", self.export(base + step - PAGE, 2 * PAGE))
+            space.unmap(2)
+            note("a hole: kind of its address", "unmapped", self.driver.pointer(space.at(2)).kind)
+            note("a hole: named", True, "nothing at" in self.export(base, 4 * step))
+            note("a hole: what the driver says", ANY, self.driver_export(base, 4 * step))
+            old = found[2].buffer_id
+            space.map(2)
+            note("mapped anew: another buffer id", True, self.driver.pointer(space.at(2)).buffer_id != old)
+
+    def mapped_of_two_makes(self) -> None:
+        with Mappings(self.raw, 2) as space:
+            space.map(0)
+            space.map(1, rdma=False)
+            self.report.note("two makes: export, by the driver", ANY, self.driver_export(space.base, 2 * space.step))
+
+    def mapped_on_host(self) -> None:
+        with Mappings(self.raw, 1) as space:
+            space.map(0, location=3, rdma=False)  # its NUMA node 0
+            self.report.note("mapped on the host: kind", "vmm-host", self.driver.pointer(space.base).kind)
+            self.report.note("mapped on the host: export, by the driver", ANY, self.driver_export(space.base, PAGE))
+
+    def two_devices(self) -> None:
+        if self.driver.device_count() < 2:
+            self.report.note("two devices", ANY, "there is one")
+            return
+        with Mappings(self.raw, 2) as space:
+            space.map(0)
+            space.map(1, number=1)
+            self.report.note("two devices: export, by the driver", ANY, self.driver_export(space.base, 2 * space.step))
+            self.report.note("two devices: named", True, "several devices" in self.export(space.base, 2 * space.step))
+            code = self.raw.code("cuMemGetAddressRange_v2", None, None, ctypes.c_uint64(space.at(1)))
+            self.report.note("two devices: range of the other's memory", ANY, code)
+            self.report.note("two devices: export of the other's memory", "exported", self.export(space.at(1), PAGE))
 
     def threads(self) -> None:
         with self.memory(MIB) as addr:
@@ -226,6 +411,14 @@ class Checks:
             thread.start()
             thread.join()
             self.report.note("export in a thread without a context", "exported", said[0])
+            codes: dict[int, int] = {}
+            asked = (1, 2, 7, 8, 9, 12, 13, 15, 17)
+            thread = threading.Thread(
+                target=lambda: codes.update((which, self.raw.attribute(which, addr)[0]) for which in asked)
+            )
+            thread.start()
+            thread.join()
+            self.report.note("attributes that need a context", {}, {k: code for k, code in codes.items() if code})
             current = ctypes.c_void_p()
             self.raw("cuCtxGetCurrent", ctypes.byref(current))
             before = current.value
@@ -239,6 +432,47 @@ class Checks:
         self.report.note("flush to all", ANY, outcome(lambda: self.cuda.flush_gpudirect_writes(all_devices=True)))
         fault = self.driver.CudaError
         self.report.note("errors have names", True, "INVALID_VALUE" in str(fault("f", 1)))
+
+    def capture(self) -> None:
+        """synchronize() while a stream is captured into a graph, and whether that spoils the capture."""
+        stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        self.raw("cuStreamCreate", ctypes.byref(stream), 0)
+        self.raw("cuStreamBeginCapture_v2", stream, 0)
+        self.report.note("capture: synchronize", ANY, outcome(self.cuda.synchronize))
+        code = self.raw.code("cuStreamEndCapture", stream, ctypes.byref(graph))
+        self.report.note("capture: its end afterwards", ANY, code)
+        self.raw("cuStreamDestroy_v2", stream)
+
+    def imported(self) -> None:
+        """What another process sees of memory by CUDA IPC."""
+        handle = IpcHandle()
+        with self.memory(4 * MIB) as addr:
+            self.raw("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(addr))
+            child = self.child(GPU_CHECK_IPC=bytes(handle.bytes).hex())
+        for line in child.stdout.splitlines():
+            what, _, seen = line.partition("=")
+            self.report.note(f"imported by IPC: {what}", ANY, seen)
+
+    def open_imported(self, handle: str) -> None:
+        self.driver.ready()
+        self.raw("cuCtxPushCurrent_v2", self.raw.context(0))
+        opened = self.raw.address("cuIpcOpenMemHandle_v2", IpcHandle.from_buffer_copy(bytes.fromhex(handle)), 1)
+        pointer = self.driver.pointer(opened)
+        print(f"kind={pointer.kind}")
+        print(f"peer memory may pin it={pointer.peer_memory}")
+        print(f"export={self.export(opened, MIB)}")
+
+    def child(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, __file__, self.package.__name__],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=90,
+        )
+        if done.returncode not in (0, 1):
+            self.report.note(f"a process of its own for {', '.join(environment)}", ANY, f"ended with {done.returncode}")
+        return done
 
     def endurance(self) -> None:
         with self.memory(8 * MIB) as addr:
@@ -260,13 +494,15 @@ class Checks:
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
+            signal.alarm(20)  # whatever the driver does in there
             try:
                 os.write(writer, outcome(self.driver.ready).encode())
             finally:
                 os._exit(0)
         os.close(writer)
-        os.waitpid(child, 0)
-        self.report.note("cuInit in a child of a fork", ANY, os.read(reader, 200).decode())
+        _, status = os.waitpid(child, 0)
+        said = os.read(reader, 200).decode()
+        self.report.note("cuInit in a child of a fork", ANY, said or f"ended with status {status}")
         os.close(reader)
 
     def torch(self, segments: str = "") -> None:
@@ -296,15 +532,7 @@ class Checks:
         self.report.note(f"{title}: one that requires grad", 32, self.cuda.tensor_ptr_len(grad)[1])
 
     def torch_expandable(self) -> None:
-        if os.environ.get("GPU_CHECK_CHILD"):
-            return
-        child = subprocess.run(
-            [sys.executable, __file__, self.package.__name__],
-            env={**os.environ, "GPU_CHECK_CHILD": "1", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=120,
-        )
+        child = self.child(GPU_CHECK_CHILD="1", PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
         for line in child.stdout.splitlines():
             if line[2:].startswith("torch"):
                 mark, (what, *rest) = line[0], line[2:].split("  ", 1)
@@ -319,30 +547,56 @@ class Checks:
         self.report.note(f"cupy {cupy.__version__}: export", "exported", self.export(addr, length))
 
     def run(self) -> int:
+        if os.environ.get("GPU_CHECK_CHILD"):  # one of torch's allocators, in a process of its own
+            self.report.check("torch", self.torch)
+            return self.report.print()
+        self.report.check("kernel module", self.kernel)
+        self.report.check("before cuInit", self.before_init)
         self.report.check("devices", self.devices)
-        if not os.environ.get("GPU_CHECK_CHILD"):
-            self.raw("cuInit", 0)
-            context = self.raw.context(0)
-            self.raw("cuCtxPushCurrent_v2", context)
-            for check in (
-                self.plain,
-                self.small,
-                self.identities,
-                self.managed,
-                self.pinned,
-                self.pool,
-                self.mapped,
-                self.threads,
-                self.order,
-                self.endurance,
-                self.cupy,
-            ):
-                self.report.check(check.__name__, check)
-        self.report.check("torch", self.torch)
-        self.report.check("torch, expandable segments", self.torch_expandable)
-        self.report.check("fork", self.fork)
+        self.report.check("a current context", self.enter)
+        for check in (
+            self.plain,
+            self.small,
+            self.register,
+            self.identities,
+            self.managed,
+            self.pinned,
+            self.pool,
+            self.mapped,
+            self.mapped_of_two_makes,
+            self.mapped_on_host,
+            self.two_devices,
+            self.threads,
+            self.order,
+            self.capture,
+            self.freed_under_export,
+            self.imported,
+            self.endurance,
+            self.cupy,
+            self.torch,
+            self.torch_expandable,
+            self.fork,
+        ):
+            self.report.check(check.__name__.replace("_", " "), check)
         return self.report.print()
+
+    def enter(self) -> None:
+        self.raw("cuInit", 0)
+        self.raw("cuCtxPushCurrent_v2", self.raw.context(0))
+
+
+def main(package: str) -> int:
+    try:
+        checks = Checks(package)
+    except (ImportError, OSError) as error:
+        print(f"cannot check: {error}", file=sys.stderr)
+        return 2
+    handle = os.environ.get("GPU_CHECK_IPC")
+    if handle:
+        checks.open_imported(handle)
+        return 0
+    return checks.run()
 
 
 if __name__ == "__main__":
-    sys.exit(Checks(sys.argv[1] if len(sys.argv) > 1 else "ibverbs").run())
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "ibverbs"))

@@ -23,6 +23,7 @@
 #define MAX_RULES 16
 #define SPAN (UINT64_C(1) << 33) /* of addresses */
 #define STUB_LIBRARY 34
+#define FIRST_PHYSICAL 100000 /* handles of cuMemCreate; those below are of cuMemRetainAllocationHandle */
 
 struct context {
     int device;
@@ -36,6 +37,16 @@ struct block {
 
 struct reservation {
     uint64_t base, size;
+};
+
+/* CUipcMemHandle */
+struct ipc_handle {
+    uint64_t words[8];
+};
+
+/* What cuMemCreate made. */
+struct physical {
+    int device, location, properties;
 };
 
 struct rule {
@@ -55,6 +66,9 @@ static struct {
     struct block blocks[MAX_BLOCKS];
     struct reservation reservations[16];
     int reservation_count;
+    struct physical physical[64];
+    int physical_count;
+    int capturing, spoiled;
     struct rule rules[MAX_RULES];
     int rule_count;
     int pcie;
@@ -291,7 +305,8 @@ void fake_reset(void)
     memset(fake.attributes, 0, sizeof fake.attributes);
     memset(fake.retained, 0, sizeof fake.retained);
     memset(fake.blocks, 0, sizeof fake.blocks);
-    fake.reservation_count = fake.rule_count = fake.context_count = 0;
+    fake.reservation_count = fake.rule_count = fake.context_count = fake.physical_count = 0;
+    fake.capturing = fake.spoiled = 0;
     fake.pcie = NOT_SUPPORTED;
     fake.next_address = (uint64_t)(uintptr_t)fake.addresses + page();
     fake.log_size = 0;
@@ -320,6 +335,8 @@ static int is_device(int device)
 EXPORT int cuInit(unsigned flags)
 {
     BEGIN("%u", flags);
+    if (!fake.addresses) /* no test is in charge here */
+        fake_reset();
     if (!fake.devices)
         return leave(NO_DEVICE);
     fake.initialized = 1;
@@ -439,6 +456,10 @@ EXPORT int cuCtxGetDevice(int *device)
 EXPORT int cuCtxSynchronize(void)
 {
     BEGIN(NULL);
+    if (fake.capturing) {
+        fake.spoiled = 1;
+        return leave(STREAM_CAPTURE_UNSUPPORTED);
+    }
     return leave(current() ? SUCCESS : INVALID_CONTEXT);
 }
 
@@ -537,6 +558,115 @@ EXPORT int cuMemGetAllocationPropertiesFromHandle(void *properties, uint64_t han
     return leave(SUCCESS);
 }
 
+EXPORT int cuPointerSetAttribute(const void *value, int attribute, uint64_t pointer)
+{
+    const struct block *block;
+
+    BEGIN("%d %d %llx", *(const int *)value, attribute, (unsigned long long)pointer);
+    block = find(pointer);
+    if (attribute != 6 || !block)
+        return leave(INVALID_VALUE);
+    return leave(block->kind == DEVICE ? SUCCESS : NOT_SUPPORTED);
+}
+
+/* ---- streams -------------------------------------------------------------------------------------------------------- */
+
+EXPORT int cuStreamCreate(void **stream, unsigned flags)
+{
+    BEGIN("%u", flags);
+    *stream = &fake;
+    return leave(SUCCESS);
+}
+
+EXPORT int cuStreamDestroy_v2(void *stream)
+{
+    BEGIN("%p", stream);
+    return leave(SUCCESS);
+}
+
+EXPORT int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+    BEGIN("%p %d", stream, mode);
+    fake.capturing = 1;
+    return leave(SUCCESS);
+}
+
+EXPORT int cuStreamEndCapture(void *stream, void **graph)
+{
+    BEGIN("%p", stream);
+    *graph = NULL;
+    fake.capturing = 0;
+    return leave(fake.spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS);
+}
+
+/* ---- what a program maps with ----------------------------------------------------------------------------------------- */
+
+#define GRANULE (2u << 20)
+
+EXPORT int cuMemGetAllocationGranularity(size_t *size, const void *properties, int option)
+{
+    BEGIN("%d %d", *(const int *)properties, option);
+    *size = GRANULE;
+    return leave(SUCCESS);
+}
+
+EXPORT int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t wanted,
+                               unsigned long long flags)
+{
+    BEGIN("%zu %zu %llx %llu", size, alignment, (unsigned long long)wanted, flags);
+    if (!size || size % GRANULE || flags)
+        return leave(INVALID_VALUE);
+    *address = fake_reserve(size);
+    return leave(SUCCESS);
+}
+
+EXPORT int cuMemAddressFree(uint64_t address, size_t size)
+{
+    const struct reservation *reservation;
+
+    BEGIN("%llx %zu", (unsigned long long)address, size);
+    reservation = find_reservation(address);
+    return leave(reservation && reservation->base == address && reservation->size == size ? SUCCESS : INVALID_VALUE);
+}
+
+EXPORT int cuMemCreate(uint64_t *handle, size_t size, const void *properties, unsigned long long flags)
+{
+    const int *values = properties;
+
+    BEGIN("%zu %d %d %llu", size, values[2], values[3], flags);
+    if (values[0] != 1 || size != GRANULE || flags || (values[2] == 1 && !is_device(values[3])))
+        return leave(INVALID_VALUE);
+    fake.physical[fake.physical_count] = (struct physical){values[3], values[2], ((const unsigned char *)values)[25]};
+    *handle = FIRST_PHYSICAL + (uint64_t)fake.physical_count++ % 64;
+    return leave(SUCCESS);
+}
+
+EXPORT int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags)
+{
+    const struct physical *physical;
+
+    BEGIN("%llx %zu %zu %llu %llu", (unsigned long long)address, size, offset, (unsigned long long)handle, flags);
+    if (size != GRANULE || offset || flags || handle < FIRST_PHYSICAL || !find_reservation(address) || find(address))
+        return leave(INVALID_VALUE);
+    physical = &fake.physical[handle - FIRST_PHYSICAL];
+    fake_map(address, size, physical->device, physical->location, physical->properties);
+    return leave(SUCCESS);
+}
+
+EXPORT int cuMemSetAccess(uint64_t address, size_t size, const void *access, size_t count)
+{
+    const int *values = access;
+
+    BEGIN("%llx %zu %d %d %d %zu", (unsigned long long)address, size, values[0], values[1], values[2], count);
+    return leave(values[0] == 1 && is_device(values[1]) && values[2] == 3 && find(address) ? SUCCESS : INVALID_VALUE);
+}
+
+EXPORT int cuMemUnmap(uint64_t address, size_t size)
+{
+    BEGIN("%llx %zu", (unsigned long long)address, size);
+    return leave(size == GRANULE && fake_free(address) == 0 ? SUCCESS : INVALID_VALUE);
+}
+
 /* ---- what a program allocates with ------------------------------------------------------------------------------------ */
 
 static int give(uint64_t *address, enum kind kind, size_t size)
@@ -580,6 +710,36 @@ EXPORT int cuMemFree_v2(uint64_t address)
 EXPORT int cuMemFreeHost(uint64_t address)
 {
     return cuMemFree_v2(address);
+}
+
+EXPORT int cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    BEGIN(NULL);
+    *available = *total = SPAN;
+    for (int i = 0; i < MAX_BLOCKS; i++)
+        if (fake.blocks[i].kind != FREE)
+            *available -= fake.blocks[i].size;
+    return leave(SUCCESS);
+}
+
+/* ---- between processes: there, an allocation of the same size ---------------------------------------------------------- */
+
+EXPORT int cuIpcGetMemHandle(struct ipc_handle *handle, uint64_t address)
+{
+    const struct block *block;
+
+    BEGIN("%llx", (unsigned long long)address);
+    block = find(address);
+    if (!block || block->kind != DEVICE)
+        return leave(INVALID_VALUE);
+    *handle = (struct ipc_handle){{block->size}};
+    return leave(SUCCESS);
+}
+
+EXPORT int cuIpcOpenMemHandle_v2(uint64_t *address, struct ipc_handle handle, unsigned flags)
+{
+    BEGIN("%u", flags);
+    return leave(flags == 1 ? give(address, DEVICE, handle.words[0]) : INVALID_VALUE);
 }
 
 #ifndef CUDA_IS_OLD
