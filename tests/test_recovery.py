@@ -18,11 +18,15 @@ GID_CHANGE = 18
 
 
 def drain(end: Endpoint, sends: int, receives: int) -> None:
-    """Take the completions of all that is outstanding: in the error state each request has one."""
-    if end.qp.state != end.ib.QPState.ERR:
-        end.set_state(end.ib.QPState.ERR)
+    """Take the completions of all that is outstanding: in the error state each request has one.
+
+    Those of the sends come first and by themselves: moved to the error state before the peer's answer is there, the
+    queue pair would say "flushed" of the request that failed.
+    """
     if sends:
         poll_for(end.send_cq, sends)
+    if end.qp.state != end.ib.QPState.ERR:
+        end.set_state(end.ib.QPState.ERR)
     if receives:
         poll_for(end.recv_cq, receives)
 
