@@ -36,9 +36,17 @@ int core_mr_traverse(PyObject *self, visitproc visit, void *arg)
     return core_object_traverse(self, visit, arg);
 }
 
+void core_mr_finalize(PyObject *op)
+{
+    struct core_object *self = (struct core_object *)op; /* it has no children: it may go before its parent */
+
+    if (self->open_in && !self->in_use) /* else a __del__ gave it to another thread, which is inside of it */
+        core_object_finalize(self);
+}
+
 int core_mr_clear(PyObject *self)
 {
-    core_object_finalize((struct core_object *)self); /* a region has no children: it may go before its parent */
+    core_object_finalize((struct core_object *)self); /* one whose turn to be finalized was over, and which lived on */
     return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * MR: a registered memory region. Holds the object that owns the memory, where it was told of one, for as long as the
- * registration lives; so it can be part of a cycle, which the collector breaks by releasing the registration first.
- *
- * Where that release fails, the owner itself is kept for good, but not what it holds: the collector clears all of the
- * cycle. Only a finalizer could stop it, and that would close the regions of what __del__ brings back to life.
+ * registration lives; so it can be part of a cycle. The collector clears the objects of a cycle in any order, the owner
+ * perhaps first, and what that held would be freed while the device may write there. So the registration ends in the
+ * finalizer, which comes before anything is cleared; where it cannot be ended, the owner with all that it holds is kept
+ * for good. What a __del__ brings back from such a cycle finds the region closed.
  */
 #ifndef CORE_MR_H
 #define CORE_MR_H
@@ -55,6 +55,7 @@ PyObject *core_mr_get_rkey(PyObject *self, void *ignored);
 PyObject *core_mr_get_handle(PyObject *self, void *ignored);
 PyObject *core_mr_get_owner(PyObject *self, void *ignored);
 int core_mr_traverse(PyObject *self, visitproc visit, void *arg);
+void core_mr_finalize(PyObject *self);
 int core_mr_clear(PyObject *self);
 PyObject *core_mr_repr(PyObject *self);
 PyObject *core_mr_no_constructor(PyTypeObject *type, PyObject *args, PyObject *kwargs);

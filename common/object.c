@@ -314,6 +314,7 @@ void core_object_finalize(struct core_object *self)
 
     PyErr_Fetch(&type, &value, &traceback);
     self->open_in = 0;
+    self->closer = PyThread_get_thread_ident();
     Py_BEGIN_ALLOW_THREADS
     err = self->kind->destroy(self);
     Py_END_ALLOW_THREADS

@@ -14,6 +14,8 @@ import gc
 import os
 import random
 import sys
+import threading
+import time
 import weakref
 from typing import Any, Callable
 
@@ -460,6 +462,111 @@ def test_an_owner_that_holds_its_registration_is_collected(rig: Rig) -> None:
     del memory
     gc.collect()
     assert ref() is None and rig.stub.live("mr") == 1
+
+
+_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+def _owner_in_a_cycle(kind: str, pd: Any, gone: Callable[[], None]) -> Any:
+    """Garbage: an owner that holds its memory in a field, and the region of that memory.
+
+    The memory is nothing that the collector knows, as an array's: it goes when the field is cleared. Returns what has
+    to live as long.
+    """
+    destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(lambda _: gone())
+    memory = _capsule(1, None, ctypes.cast(destructor, ctypes.c_void_p))
+    assert not gc.is_tracked(memory)
+    if kind == "list":
+        owner: Any = [memory]
+        owner.append(pd.reg_mr(0x1000, 64, 1, owner=owner))
+        return destructor
+    owner = type("Owner", (), {"__slots__": ("memory", "mr")} if kind == "slots" else {})()
+    owner.memory = memory
+    owner.mr = pd.reg_mr(0x1000, 64, 1, owner=owner)
+    return destructor
+
+
+@pytest.mark.parametrize("kind", ["instance", "slots", "list"])
+def test_what_an_owner_in_a_cycle_holds_goes_after_the_registration(rig: Rig, kind: str) -> None:
+    live: list[int] = []
+    before = rig.stub.live("mr")
+    kept = _owner_in_a_cycle(kind, rig.pd, lambda: live.append(rig.stub.live("mr")))
+    gc.collect()
+    assert live == [before] and kept, "the memory was let go while it was registered"
+
+
+@pytest.mark.parametrize("kind", ["instance", "slots", "list"])
+def test_what_an_owner_in_a_cycle_holds_stays_where_the_registration_cannot_be_ended(
+    rig: Rig, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda info: told.append(str(info.exc_value)))
+    pointers: list[int] = []
+    gone: list[int] = []
+
+    class PD:
+        def reg_mr(self, *args: Any, **kwargs: Any) -> Any:
+            mr = rig.pd.reg_mr(*args, **kwargs)
+            pointers.append(mr.ptr)
+            return mr
+
+    kept = _owner_in_a_cycle(kind, PD(), lambda: gone.append(1))
+    rig.stub.fail("dereg_mr", errno.EBUSY)
+    gc.collect()
+    gc.collect()
+    assert kept and not gone and len(told) == 1 and "ibv_dereg_mr" in told[0]
+    function = rig.stub.lib.ibv_dereg_mr
+    function.argtypes = [ctypes.c_void_p]
+    assert function(pointers[0]) == 0
+
+
+def test_a_region_that_del_brings_back_from_a_cycle_is_closed(rig: Rig) -> None:
+    back: list[Any] = []
+
+    class Owner:
+        def __del__(self) -> None:
+            back.append(self)
+
+    owner: Any = Owner()
+    owner.mr = rig.pd.reg_mr(0x1000, 64, 1, owner=owner)
+    before = rig.stub.live("mr")
+    del owner
+    gc.collect()
+    (owner,) = back
+    assert owner.mr.closed and owner.mr.owner is None and rig.stub.live("mr") == before - 1
+    with pytest.raises(rig.Error) as caught:
+        owner.mr.sge(1)
+    assert caught.value.errno == errno.EBADF
+    owner.mr.close()
+
+
+def test_a_region_that_a_thread_closes_is_left_to_it_by_the_collector(rig: Rig) -> None:
+    """A ``__del__`` gave it to the thread, and the collector comes to it next."""
+    threads: list[threading.Thread] = []
+
+    class Owner:
+        mr: Any
+
+        def __del__(self) -> None:
+            threads.append(threading.Thread(target=self.mr.close))
+            threads[0].start()
+            deadline = time.monotonic() + 10
+            while not rig.stub.inside("dereg_mr") and time.monotonic() < deadline:
+                time.sleep(0.001)
+
+    owner = Owner()
+    owner.mr = rig.pd.reg_mr(0x1000, 64, 1, owner=owner)
+    live, calls = rig.stub.live("mr"), rig.stub.calls("dereg_mr")
+    rig.stub.close_gate("dereg_mr")
+    del owner
+    try:
+        gc.collect()
+    finally:
+        rig.stub.open_gate("dereg_mr")
+    threads[0].join()
+    assert rig.stub.live("mr") == live - 1 and rig.stub.calls("dereg_mr") == calls + 1
 
 
 def test_memory_whose_registration_could_not_be_ended_is_not_freed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

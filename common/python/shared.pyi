@@ -531,7 +531,11 @@ class MR:
         """The protection domain it belongs to; also after ``close()``."""
     @property
     def owner(self) -> Any:
-        """The object that owns the memory, where one was given; None without one and after ``close()``."""
+        """The object that owns the memory, where one was given; None without one and after ``close()``.
+
+        An owner may hold its region in turn; the collector ends the registration first. What a ``__del__`` then brings
+        back from such a cycle finds the region closed.
+        """
     @property
     def addr(self) -> int:
         """Where the region begins: the address that requests of this side name; of a dma-buf, its iova."""

@@ -14,6 +14,7 @@ static PyType_Slot mr_slots[] = {
     {Py_tp_doc, "MR()\n--\n\nA registered memory region; PD.reg_mr() makes one."},
     {Py_tp_new, core_mr_no_constructor},
     {Py_tp_traverse, core_mr_traverse},
+    {Py_tp_finalize, core_mr_finalize},
     {Py_tp_clear, core_mr_clear},
     {Py_tp_dealloc, core_object_dealloc},
     {Py_tp_repr, core_mr_repr},
