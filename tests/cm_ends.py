@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Two ends of a connection through RDMA-CM in one process, for tests."""
+"""Two ends of a connection through RDMA-CM in one process, for tests, and what stands before the library."""
 
 from __future__ import annotations
 
@@ -79,3 +79,18 @@ class Server(threading.Thread):
             raise self.error
         assert self.end is not None
         return self.end
+
+
+class Raw:
+    """What stands before an identifier of the extension and answers some calls itself."""
+
+    def __init__(self, raw: Any, **calls: Callable[..., Any]) -> None:
+        self._raw = raw
+        self.__dict__.update(calls)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+
+def put_before(channel: Any, **calls: Callable[..., Any]) -> None:
+    channel.raw = Raw(channel.raw, **calls)

@@ -481,6 +481,7 @@ def test_closing_wakes_who_waits(ib: Any, host: str, connected: Any) -> None:
         thread.join(seconds(5))
         assert not thread.is_alive()
         assert raised[0].errno == errno.EBADF  # type: ignore[attr-defined]
+        assert f"{type(what).__name__}.{call.__name__}: " in str(raised[0]) and "_CMID" not in str(raised[0])
 
 
 def test_iterating_a_listener_ends_when_it_is_closed(ib: Any, host: str) -> None:

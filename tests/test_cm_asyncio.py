@@ -118,6 +118,22 @@ def test_an_attempt_that_is_cancelled_leaves_nothing_half_open(ib: Any, host: st
     run(main())
 
 
+def test_accepting_need_not_wait(ib: Any, host: str) -> None:
+    async def main() -> None:
+        with ib.CMListener(host) as listener:
+            connecting = asyncio.create_task(client(ib, listener))
+            request = await listener.next_request()
+            server = End(ib, request)
+            await request.accept_async(timeout=0)
+            end = await connecting
+            while not request.connected:
+                await asyncio.sleep(0.01)
+            end.close()
+            server.close()
+
+    run(main())
+
+
 def test_timeouts_and_refusals_are_the_same_as_in_threads(ib: Any, host: str) -> None:
     async def main() -> None:
         with ib.CMListener(host) as listener:

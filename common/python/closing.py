@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ends by ``close()``, for classes in Python: ``with``, and the error of whoever comes too late."""
+"""What ends by ``close()``, for classes in Python: ``with``, the error of whoever comes too late, and iterators that
+end with their object."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ._extension import LibraryError
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Closing"]
+__all__ = ["Closing", "until_closed"]
 
 
 class Closing:
@@ -44,3 +47,13 @@ class Closing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def until_closed() -> Iterator[None]:
+    """Around the loop of an iterator that waits: it ends when what it waits for is closed."""
+    try:
+        yield
+    except LibraryError as error:
+        if error.errno != errno.EBADF:
+            raise

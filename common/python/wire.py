@@ -44,13 +44,13 @@ def integer(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
-def bytes_like(name: str, value: Any, length: int) -> bytes:
-    """Return a copy of exactly ``length`` bytes of anything that exports its memory."""
+def bytes_like(name: str, value: Any, length: int | None = None) -> bytes:
+    """Return a copy of what anything exports as its memory; exactly ``length`` bytes, if given."""
     try:
         data = memoryview(value).tobytes()
     except TypeError:
         raise TypeError(f"{name} must be bytes-like, got {type(value).__name__}") from None
-    if len(data) != length:
+    if length is not None and len(data) != length:
         raise ValueError(f"{name} must be {length} bytes, got {len(data)}")
     return data
 

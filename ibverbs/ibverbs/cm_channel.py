@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One connection identifier and its events: who waits for which, with a deadline, in threads or in asyncio.
-
-What a connection goes through is written once, as a generator: it starts a call and yields; each ``yield`` gives the
-next event that belongs to the attempt. ``run`` drives it in a thread, ``run_async`` in an event loop.
-"""
+"""One connection identifier and its events: who waits for which, with a deadline, in threads or in asyncio."""
 
 from __future__ import annotations
 
@@ -11,20 +7,23 @@ import errno
 import os
 import select
 import threading
-import time
 import weakref
 from collections import deque
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import _ibverbs
-from .cm_error import CMEvent, CMEventType, deadline_passed, failure
+from ._ibverbs import VerbsError
+from .cm_course import Answer, Course
+from .cm_error import CMEvent, CMEventType
+from .deadline import Deadline
 from .forks import watch_forks
 
 if TYPE_CHECKING:  # a program that does not use asyncio does not pay for its import
     import asyncio
 
-__all__ = ["Answer", "Channel", "Steps", "expect", "process_lock"]
+__all__ = ["Channel"]
 
 _T = TypeVar("_T")
 
@@ -48,35 +47,11 @@ _OF_ATTEMPT = frozenset(
 _ENDS = frozenset({CMEventType.DISCONNECTED, CMEventType.DEVICE_REMOVAL})
 
 
-class Answer(NamedTuple):
-    """An event with what only the attempt needs of it."""
-
-    event: CMEvent
-    err: int
-    request: Channel | None
-    """The identifier of a connection request, else None."""
-    parameters: tuple[Any, ...]
-    """As ``_CMID.get_event`` gives them."""
-    error: BaseException | None = None
-    """What a call raised that was made in a thread of its own; the rest says nothing then."""
-
-
-Steps = Generator[str, Answer, _T]
-"""A course of events: yields what it waits for, in words; gets each answer; returns its result."""
-
 # A child made by fork must not keep their descriptors, which would hold the parent's connections open after its death.
 _open: weakref.WeakSet[Channel] = weakref.WeakSet()
-_process_lock = threading.RLock()
-
-
-def process_lock() -> Any:
-    """Around what all connections of a process share. A child made by fork has one that nobody holds."""
-    return _process_lock
 
 
 def _abandon_in_child() -> None:
-    global _process_lock
-    _process_lock = threading.RLock()
     for channel in list(_open):
         channel._abandon()
     _open.clear()
@@ -138,7 +113,7 @@ class Channel:
     def _pump(self) -> bool:
         """Take one event from the library, if there is one, and put it where it belongs."""
         with self._lock:
-            taken = self.raw.get_event()
+            taken = None if self._closed else self.raw.get_event()
             if taken is None:
                 return False
             type_, status, err, request, private_data, parameters = taken
@@ -160,14 +135,14 @@ class Channel:
             self._wake()
             return True
 
-    def _take(self, queue: deque[_T]) -> _T | None:
+    def _take(self, queue: deque[_T], operation: str) -> _T | None:
         """The first of a queue, if there is one or the library has it."""
+        self._check_open(operation)
         while not queue and self._pump():
             pass
         try:
             return queue.popleft()
         except IndexError:
-            self._check_open()
             return None
 
     def look(self) -> None:
@@ -175,9 +150,9 @@ class Channel:
         while self._pump():
             pass
 
-    def _check_open(self) -> None:
+    def _check_open(self, operation: str) -> None:
         if self._closed:
-            raise _ibverbs.VerbsError("rdma_get_cm_event", errno.EBADF, "the identifier was closed")
+            raise VerbsError(operation, errno.EBADF, "it was closed meanwhile")
         _ = self.raw.fd  # EBADF in a child made by fork
 
     def _wake(self) -> None:
@@ -193,10 +168,9 @@ class Channel:
             self._wake()
 
     def _enter(self, queue: deque[Any], waker: Callable[[], None]) -> bool:
-        """Have a waiter woken from now on; False if there is something for it already."""
+        """Have a waiter woken from now on; False if it should look instead."""
         with self._lock:
-            self._check_open()
-            if queue:
+            if queue or self._closed:
                 return False
             self._wakers.add(waker)
             return True
@@ -205,18 +179,15 @@ class Channel:
         with self._lock:
             self._wakers.discard(waker)
 
-    def wait(self, queue: deque[_T], timeout: float | None) -> _T | None:
+    def wait(self, queue: deque[_T], deadline: Deadline, operation: str) -> _T | None:
         """The next of a queue (``answers`` or ``news``), waiting for it; None when the time is over."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = self._take(queue)
-            if found is not None:
+            found = self._take(queue, operation)
+            if found is not None or deadline.passed:
                 return found
-            if deadline is not None and time.monotonic() >= deadline:
-                return None
             self._sleep(queue, deadline)
 
-    def _sleep(self, queue: deque[Any], deadline: float | None) -> None:
+    def _sleep(self, queue: deque[Any], deadline: Deadline) -> None:
         """Sleep until there may be something to read, another thread read something, or the deadline."""
         bell = _Bell()
         try:
@@ -225,25 +196,21 @@ class Channel:
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
             poll.register(bell.pipe[0], select.POLLIN)
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            poll.poll(None if left is None else int(min(left * 1000 + 1, _LONGEST)))
+            poll.poll(deadline.milliseconds(_LONGEST))
         finally:
             self._leave(bell)
 
     # ---- in an event loop ----
 
-    async def wait_async(self, queue: deque[_T], timeout: float | None) -> _T | None:
+    async def wait_async(self, queue: deque[_T], deadline: Deadline, operation: str) -> _T | None:
         """The same in the running event loop. Cancelling loses nothing."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            found = self._take(queue)
-            if found is not None:
+            found = self._take(queue, operation)
+            if found is not None or deadline.passed:
                 return found
-            if deadline is not None and time.monotonic() >= deadline:
-                return None
             await self._sleep_async(queue, deadline)
 
-    async def _sleep_async(self, queue: deque[Any], deadline: float | None) -> None:
+    async def _sleep_async(self, queue: deque[Any], deadline: Deadline) -> None:
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -261,20 +228,22 @@ class Channel:
         # Not wait_for: before Python 3.12 it may take a cancellation for itself.
         timer = None
         try:
-            if deadline is not None:
-                timer = loop.call_later(max(0.0, deadline - time.monotonic()), set_ready)
-            self._watch(loop)
-            try:
-                await ready
-            finally:
-                self._unwatch(loop)
+            left = deadline.left()
+            if left is not None:
+                timer = loop.call_later(left, set_ready)
+            if self._watch(loop):
+                try:
+                    await ready
+                finally:
+                    self._unwatch(loop)
         finally:
             if timer is not None:
                 timer.cancel()
             self._leave(waker)
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop say when the descriptor is readable: it takes one callback for a descriptor, so we count.
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Have the loop say when the descriptor is readable: it takes one callback for a descriptor, so we count. False
+        where it was closed meanwhile.
 
         It watches a duplicate, which only the loop closes: another thread's close() must not give the number away while
         the loop has it.
@@ -282,7 +251,8 @@ class Channel:
         fd, count = self._watching.get(loop, (-1, 0))
         if not count:
             with self._lock:
-                self._check_open()
+                if self._closed:
+                    return False
                 fd = os.dup(self._fd)
                 self._fds.add(fd)
             try:
@@ -291,6 +261,7 @@ class Channel:
                 self._close_watched(fd)
                 raise
         self._watching[loop] = fd, count + 1
+        return True
 
     def _unwatch(self, loop: asyncio.AbstractEventLoop) -> None:
         fd, count = self._watching.pop(loop)
@@ -307,16 +278,38 @@ class Channel:
 
     # ---- courses of events ----
 
-    def _begin(self, operation: str) -> None:
-        with self._lock:
-            self._check_open()
-            if self._running:
-                raise _ibverbs.VerbsError(operation, errno.EALREADY, f"{self._running} is under way")
-            self.answers.clear()  # what an earlier course was told too late
-            self._running = operation
+    def run(self, course: Course[_T]) -> _T:
+        """Go through a course of events in this thread. Raises what it raises, and CMError past the deadline."""
+        with self._under_way(course):
+            while not course.over:
+                answer = self.wait(self.answers, course.deadline, course.operation)
+                course.take(answer)
+        return course.result
 
-    def _end(self) -> None:
-        self._running = None
+    async def run_async(self, course: Course[_T]) -> _T:
+        """The same in the running event loop."""
+        with self._under_way(course):
+            while not course.over:
+                answer = await self.wait_async(self.answers, course.deadline, course.operation)
+                course.take(answer)
+        return course.result
+
+    @contextmanager
+    def _under_way(self, course: Course[Any]) -> Iterator[None]:
+        """Events are answers meanwhile. Raises EALREADY, before the course is begun, where another one is under way."""
+        with self._lock:
+            self._check_open(course.operation)
+            if self._running:
+                raise VerbsError(course.operation, errno.EALREADY, f"{self._running} is under way")
+            self.answers.clear()  # what an earlier course was told too late
+            course.begun = True
+            self._running = course.operation
+        try:
+            course.begin()
+            yield
+        finally:
+            self._running = None
+            course.end()
 
     def start(self, call: Callable[[], None]) -> None:
         """Make a call that may block in the kernel for minutes, in a thread of its own. Where it fails, so does the
@@ -333,50 +326,12 @@ class Channel:
 
         threading.Thread(target=work, daemon=True).start()
 
-    def run(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
-        """Go through a course of events in this thread. Raises what it raises, and CMError past the deadline."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._begin(operation)
-        try:
-            waiting_for = next(steps)
-            while True:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                answer = self.wait(self.answers, left)
-                if answer is None:
-                    raise deadline_passed(operation, waiting_for, timeout or 0)
-                waiting_for = steps.send(answer)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-        finally:
-            self._end()
-            steps.close()
-
-    async def run_async(self, operation: str, steps: Steps[_T], timeout: float | None) -> _T:
-        """The same in the running event loop."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._begin(operation)
-        try:
-            waiting_for = next(steps)
-            while True:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                answer = await self.wait_async(self.answers, left)
-                if answer is None:
-                    raise deadline_passed(operation, waiting_for, timeout or 0)
-                waiting_for = steps.send(answer)
-        except StopIteration as end:
-            result: _T = end.value
-            return result
-        finally:
-            self._end()
-            steps.close()
-
     # ---- the end ----
 
     @property
     def fd(self) -> int:
         """The descriptor that is readable while the library has an event."""
-        self._check_open()
+        self._check_open("fd")
         return self._fd
 
     @property
@@ -420,12 +375,3 @@ class Channel:
             except OSError:
                 pass
         self._fds.clear()
-
-
-def expect(operation: str, answer: Answer, *wanted: CMEventType) -> Answer:
-    """Return an answer that is one of those wanted; raise what any other one means."""
-    if answer.error is not None:
-        raise answer.error
-    if answer.event.event in wanted and answer.event.status == 0:
-        return answer
-    raise failure(operation, answer.event, answer.err)
