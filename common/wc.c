@@ -76,8 +76,12 @@ void core_wc_dealloc(PyObject *self)
 static int split_arguments(PyObject **args, PyObject **kwargs, int fields, PyObject **ret_first_error)
 {
     Py_ssize_t nargs = PyTuple_Size(*args);
-    PyObject *named = *kwargs ? PyDict_GetItemString(*kwargs, "first_error") : NULL;
+    PyObject *name = *kwargs ? PyUnicode_FromString("first_error") : NULL;
+    PyObject *named = name ? PyDict_GetItemWithError(*kwargs, name) : NULL;
 
+    Py_XDECREF(name);
+    if (*kwargs && !named && PyErr_Occurred())
+        return -1;
     *ret_first_error = named ? named : Py_None;
     if (nargs == fields + 1) {
         if (named) {

@@ -582,8 +582,9 @@ def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, 
         del chain
         ended.append(kind)
 
+    # CPython 3.13 counts on the stack that the first thread has: its own tuples overrun less, as do ours.
     ended: list[str] = []
-    before = threading.stack_size(256 << 10)
+    before = threading.stack_size(8 << 20 if sys.version_info[:2] == (3, 13) else 256 << 10)
     try:
         thread = threading.Thread(target=end_one)
         thread.start()
