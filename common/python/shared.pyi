@@ -865,11 +865,11 @@ class SendWR:
     imm_data: int
     """32 bits that the peer's completion will show as this integer."""
     ah: AH | None
-    """Where to send to (UD)."""
+    """Where it goes, on a queue pair that is connected to nobody."""
     remote_qpn: int
-    """The peer's queue pair, 24 bits (UD)."""
+    """The peer's queue pair, 24 bits; beside ``ah``."""
     remote_qkey: int
-    """The peer's Q_Key (UD)."""
+    """The peer's Q_Key; beside ``ah``."""
 
 @disjoint_base
 class RecvWR:

@@ -4,8 +4,9 @@
 usage: stub.py SHARED OWN OUTPUT [OLD=NEW ...]
 
 A line ``# shared: NAME ...`` in the package's file stands for definitions of the shared one: ``Gid`` for a class,
-function or variable, ``IBV_*`` for all that begin so; inside of a class, ``MR.sge`` for a member and ``MR.*`` for the
-class's docstring and all of its members. OLD=NEW replaces a word in what comes from the shared file.
+function or variable, ``IBV_*`` for all that begin so; inside of a class, ``MR.sge`` for a member, ``MR.*`` for the
+class's docstring and all of its members, ``MR.members`` for these alone. OLD=NEW replaces a word in what comes from the
+shared file.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Shared:
             if isinstance(node, ast.ClassDef):
                 whole = self.lines[node.body[0].lineno - 1 : node.end_lineno]
                 self.texts[f"{name}.*"] = whole
+                docstring = node.body[0].end_lineno if isinstance(node.body[0], ast.Expr) else None
+                self.texts[f"{name}.members"] = self.lines[docstring or node.body[0].lineno - 1 : node.end_lineno]
                 self._add(node.body, f"{name}.")
 
     def _text(self, node: ast.stmt) -> list[str]:
