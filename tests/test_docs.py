@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each page of docs/ does what it says: its Python blocks run one after the other, in an interpreter of their own."""
+"""Each page of docs/ does what it says: its Python blocks run one after the other, in an interpreter of their own. So
+does the example of each class (docs/classes/)."""
 
 from __future__ import annotations
 
+import enum
+import gc
+import importlib
 import os
 import pathlib
 import re
@@ -12,9 +16,12 @@ from typing import Any
 
 import packages
 import pytest
-from place import seconds
+from place import Node, seconds
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
+sys.path.insert(0, str(DOCS / "hooks"))
+import classes  # noqa: E402
+
 #: Pages whose blocks cannot just be run.
 NOT_RUN = {
     "faults": "its blocks are tests themselves, which test_faults_on_demand.py runs",
@@ -60,3 +67,64 @@ def test_what_a_page_shows_compiles(page: str) -> None:
 def test_every_page_stands_in_the_contents() -> None:
     contents = (DOCS.parent / "mkdocs.yml").read_text()
     assert [page.name for page in DOCS.glob("*.md") if f": {page.name}\n" not in contents] == []
+
+
+def public_classes(package: str) -> list[str]:
+    """Those that have a page of their own: all but enums and exceptions, which have one together."""
+    module = importlib.import_module(package)
+    kinds = {name: getattr(module, name) for name in module.__all__}
+    return [n for n, k in kinds.items() if isinstance(k, type) and not issubclass(k, (enum.Enum, Exception))]
+
+
+def written_classes(package: str) -> list[str]:
+    """Those that docs/classes has a page for, which only test_every_class_has_its_page holds beside the package."""
+    return sorted({path.stem for folder in (package, "shared") for path in (DOCS / "classes" / folder).glob("*.md")})
+
+
+@pytest.mark.parametrize("package", packages.ALL)
+def test_every_class_has_its_page(package: str) -> None:
+    if package not in packages.built():
+        pytest.skip(f"needs {package}, built")
+    assert written_classes(package) == sorted(public_classes(package))
+    for name in written_classes(package):
+        text = classes.page(package, name) or ""
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == list(classes.SECTIONS), name
+        assert not text.startswith("#"), f"{name}: begins with what it stands for"
+
+
+#: Classes of EFA whose functions no libefa has that the tests meet: their examples run on the stub.
+NEW = {"CQAttr", "CompCntr", "MRAttr", "WQAttr"}
+
+
+@pytest.mark.only("ibverbs")
+@pytest.mark.needs("rc")
+@pytest.mark.parametrize("name", written_classes("ibverbs"))
+def test_the_example_of_a_class_of_ibverbs_runs(ib: Any, node: Node, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The reader's machine has one device; this one may have others before it.
+    monkeypatch.setattr(ib, "get_device_list", lambda: [node.device])
+    run_example(ib, name)
+
+
+@pytest.mark.only("efa")
+@pytest.mark.needs("efa")
+@pytest.mark.parametrize("name", sorted(set(written_classes("efa")) - NEW))
+def test_the_example_of_a_class_of_efa_runs(ib: Any, name: str) -> None:
+    run_example(ib, name)
+
+
+@pytest.mark.only("efa")
+@pytest.mark.needs("stub")
+@pytest.mark.parametrize("name", sorted(NEW))
+def test_the_example_of_what_a_new_libefa_brings_runs(ib: Any, name: str) -> None:
+    run_example(ib, name)
+
+
+def run_example(ib: Any, name: str) -> None:
+    scope: dict[str, Any] = {"__name__": name}
+    try:
+        exec(compile(classes.example(ib.__name__, name), name, "exec"), scope)
+    except ib.UnsupportedError as error:
+        pytest.skip(f"needs another library or device: {error}")
+    finally:
+        scope.clear()
+        gc.collect()

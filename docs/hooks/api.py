@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The API pages of the site: one for each public class of each package, one for its functions, one for its enums. What
-is public is what `__all__` lists; nothing is imported, the built packages and their stubs are read."""
+is public is what `__all__` lists; nothing is imported, the built packages and their stubs are read. What stands in
+docs/classes/ comes before a class's members."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import griffe
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+import classes  # noqa: E402
 
 PACKAGES = ("ibverbs", "efa")
 ENUMS = {"Enum", "IntEnum", "IntFlag", "Flag", "FlagOps"}
@@ -30,7 +35,10 @@ def _add(package: str, name: str, names: list[str], title: str | None = None) ->
     if title:
         body = [f"# {title}\n"] + [f"::: {package}.{n}\n    options:\n      heading_level: 2\n" for n in names]
     else:
-        body = [f"::: {package}.{n}\n" for n in names]
+        about = classes.page(package, name)
+        if about is None:
+            raise SystemExit(f"docs/classes has no page for {package}.{name}")
+        body = [f"# {package}.{name}\n", about, f"::: {package}.{name}\n    options:\n      heading_level: 2\n"]
     pages[path] = "\n".join(body)
     return {title.rpartition(": ")[2] if title else name: path}
 
