@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 FLAGS = {"AccessFlags", "QPAttrMask", "SendFlags", "WCFlags"}
-#: Members whose constants are called differently.
-UNLIKE = {("QPType", "SRD"), ("CreateCQWCFlags", "STANDARD")}
 EFA_FLAGS = {"CreateCQWCFlags", "EfaDeviceCaps", "QPExSendOpsFlags"}
+#: Members whose constants are called differently.
 NAMED_OTHERWISE = {("QPType", "SRD"), ("CreateCQWCFlags", "STANDARD")}
 ENUMS = {"MTU", "NodeType", "PortState", "QPState", "QPType", "WCOpcode", "WCStatus", "WROpcode"}
 
@@ -56,6 +55,15 @@ def test_the_enums_are_all_there(ib: Any) -> None:
     for name in flags | ENUMS:
         assert getattr(ib, name) is getattr(ib.enums, name)
         assert issubclass(getattr(ib, name), enum.IntFlag if name in flags else enum.IntEnum)
+
+
+def test_no_list_of_the_enums_leaves_one_out(ib: Any) -> None:
+    """Each package lists what both have once more: type checkers follow no list that is put together."""
+    shared = importlib.import_module(f"{ib.__name__}.verbs_enums")
+    for module in (shared, ib.enums):
+        defined = {name for name, value in vars(module).items() if isinstance(value, enum.EnumMeta)}
+        assert defined - {"IntEnum", "IntFlag"} == set(module.__all__)
+    assert set(shared.__all__) < set(ib.enums.__all__) < set(ib.__all__)
 
 
 def test_every_constant_of_the_extension_is_exactly_one_member(extension: Any, tree: ast.Module) -> None:
