@@ -289,6 +289,15 @@ PyObject *core_record_alloc(struct core_state *state, enum core_type type)
     return PyType_GenericAlloc(state->types[type], 0);
 }
 
+PyObject *core_attr_new(struct core_state *state, enum core_type type, const void *attr, size_t size)
+{
+    PyObject *self = core_record_alloc(state, type);
+
+    if (self)
+        memcpy((char *)self + sizeof(PyObject), attr, size);
+    return self;
+}
+
 static PyObject **object_at(PyObject *self, const struct core_field *field)
 {
     return field->kind == CORE_FIELD_OBJECT ? (PyObject **)((char *)self + field->offset) : NULL;

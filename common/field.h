@@ -111,15 +111,20 @@ PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
 /*
  * A whole class whose objects C fills in and nobody changes: `struct object` is a PyObject_HEAD and a structure `attr`.
  * LIST(X, object) has X(object, name, member of attr, kind, doc) for each attribute. The slots of its specification are
- * {Py_tp_doc, ...}, CORE_ATTR_SLOTS(object), {0, NULL}.
+ * {Py_tp_doc, ...}, CORE_ATTR_SLOTS(object), {0, NULL}. A class that has more to show than its fields writes its own
+ * object##_getset between CORE_ATTR_RECORD and the slots: LIST(CORE_ATTR_ROW, object), its rows, the end.
  */
 #define CORE_ATTR_CLASS(object, LIST)                                                                                  \
+    CORE_ATTR_RECORD(object, LIST)                                                                                     \
+    static PyGetSetDef object##_getset[] = {LIST(CORE_ATTR_ROW, object){NULL, NULL, NULL, NULL, NULL}};
+
+#define CORE_ATTR_RECORD(object, LIST)                                                                                 \
+    _Static_assert(offsetof(struct object, attr) == sizeof(PyObject), "where core_attr_new puts it");                  \
     enum object##_index { LIST(CORE_ATTR_INDEX, object) object##_COUNT };                                              \
     static const struct core_field object##_fields[] = {LIST(CORE_ATTR_FIELD, object)};                                \
     static const struct core_record object##_record = {object##_fields, object##_COUNT};                               \
     CORE_CONSTANT_RECORD_FUNCTIONS(object, object##_record)                                                            \
-    static PyMethodDef object##_methods[] = {CORE_RECORD_METHOD(object), {NULL, NULL, 0, NULL}};                       \
-    static PyGetSetDef object##_getset[] = {LIST(CORE_ATTR_ROW, object){NULL, NULL, NULL, NULL, NULL}};
+    static PyMethodDef object##_methods[] = {CORE_RECORD_METHOD(object), {NULL, NULL, 0, NULL}};
 
 #define CORE_ATTR_INDEX(object, name, member, kind, doc) object##_##name,
 #define CORE_ATTR_FIELD(object, name, member, kind, doc) CORE_FIELD_OF_KIND(object, attr.member, #name, kind),
@@ -127,6 +132,9 @@ PyObject *core_record_reduce(PyObject *self, const struct core_record *record);
     {#name, core_field_get, NULL, doc, (void *)&object##_fields[object##_##name]},
 #define CORE_ATTR_SLOTS(object)                                                                                        \
     CORE_RECORD_SLOTS(object, object##_new, object##_hash), {Py_tp_getset, object##_getset}
+
+/* An object of such a class that holds a copy of the structure. */
+PyObject *core_attr_new(struct core_state *state, enum core_type type, const void *attr, size_t size);
 
 /*
  * The end of tp_dealloc of a value: frees it, and lets go of its class. The first for classes that the collector does

@@ -134,52 +134,40 @@ done:
 
 /* ---- the class ------------------------------------------------------------------------------------------------------ */
 
-struct core_gid_entry {
+#define NUMBER CORE_FIELD_UNSIGNED
+
+struct gid_entry {
     PyObject_HEAD
-    struct core_gid_row row;
+    struct core_gid_row attr;
 };
 
-static const struct core_field fields[] = {
-    CORE_FIELD_OF_KIND(core_gid_entry, row.entry.gid, "gid", CORE_FIELD_GID),
-    CORE_FIELD(core_gid_entry, row.entry.gid_index, "gid_index"),
-    CORE_FIELD(core_gid_entry, row.entry.port_num, "port_num"),
-    CORE_FIELD(core_gid_entry, row.entry.gid_type, "gid_type"),
-    CORE_FIELD(core_gid_entry, row.entry.ndev_ifindex, "ndev_ifindex"),
-    CORE_FIELD_OF_KIND(core_gid_entry, row.netdev, "netdev", CORE_FIELD_TEXT),
-};
-static const struct core_record record = {fields, sizeof fields / sizeof *fields};
+#define GID_ENTRY(X, o)                                                                                                \
+    X(o, gid, entry.gid, CORE_FIELD_GID, "The GID.")                                                                   \
+    X(o, gid_index, entry.gid_index, NUMBER, "Its index in the port's table.")                                         \
+    X(o, port_num, entry.port_num, NUMBER, "The port.")                                                                \
+    X(o, gid_type, entry.gid_type, NUMBER, "What it is, a GidType value.")                                             \
+    X(o, ndev_ifindex, entry.ndev_ifindex, NUMBER, "The number of its network device; 0 where it has none.")           \
+    X(o, netdev, netdev, CORE_FIELD_TEXT, "The name of its network device; empty where it has none.")
+
+CORE_ATTR_RECORD(gid_entry, GID_ENTRY)
 
 PyObject *core_gid_entry_new(struct core_state *state, const struct core_gid_row *row)
 {
-    struct core_gid_entry *self = (struct core_gid_entry *)core_record_alloc(state, CORE_TYPE_GID_ENTRY);
-
-    if (self)
-        self->row = *row;
-    return (PyObject *)self;
+    return core_attr_new(state, CORE_TYPE_GID_ENTRY, row, sizeof *row);
 }
 
 static PyObject *get_type_str(PyObject *op, void *ignored)
 {
     static const char *const names[] = {
         [IBV_GID_TYPE_IB] = "IB", [IBV_GID_TYPE_ROCE_V1] = "RoCE v1", [IBV_GID_TYPE_ROCE_V2] = "RoCE v2"};
-    uint32_t type = ((struct core_gid_entry *)op)->row.entry.gid_type;
+    uint32_t type = ((struct gid_entry *)op)->attr.entry.gid_type;
 
     (void)ignored;
     return PyUnicode_FromString(type < sizeof names / sizeof *names ? names[type] : "unknown");
 }
 
-CORE_CONSTANT_RECORD_FUNCTIONS(gid_entry, record)
-
-static PyMethodDef gid_entry_methods[] = {CORE_RECORD_METHOD(gid_entry), {NULL, NULL, 0, NULL}};
-
 static PyGetSetDef gid_entry_getset[] = {
-    {"gid", core_field_get, NULL, "The GID.", (void *)&fields[0]},
-    {"gid_index", core_field_get, NULL, "Its index in the port's table.", (void *)&fields[1]},
-    {"port_num", core_field_get, NULL, "The port.", (void *)&fields[2]},
-    {"gid_type", core_field_get, NULL, "What it is, a GidType value.", (void *)&fields[3]},
-    {"ndev_ifindex", core_field_get, NULL, "The number of its network device; 0 where it has none.",
-     (void *)&fields[4]},
-    {"netdev", core_field_get, NULL, "The name of its network device; empty where it has none.", (void *)&fields[5]},
+    GID_ENTRY(CORE_ATTR_ROW, gid_entry)
     {"gid_type_str", get_type_str, NULL, "What it is, as sysfs writes it: IB, RoCE v1 or RoCE v2.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -187,13 +175,12 @@ static PyGetSetDef gid_entry_getset[] = {
 static PyType_Slot gid_entry_slots[] = {
     {Py_tp_doc, "GidEntry(gid=None, gid_index=0, port_num=0, gid_type=0, ndev_ifindex=0, netdev='')\n--\n\n"
                 "An entry of a port's GID table, as struct ibv_gid_entry; Context.query_gid_table() gives them."},
-    CORE_RECORD_SLOTS(gid_entry, gid_entry_new, gid_entry_hash),
-    {Py_tp_getset, gid_entry_getset},
+    CORE_ATTR_SLOTS(gid_entry),
     {0, NULL},
 };
 
 const PyType_Spec core_gid_entry_spec = {
-    .basicsize = sizeof(struct core_gid_entry),
+    .basicsize = sizeof(struct gid_entry),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = gid_entry_slots,
 };

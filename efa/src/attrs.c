@@ -39,11 +39,7 @@ const PyType_Spec efa_device_attr_spec = {
 
 PyObject *efa_device_attr_new(struct core_state *state, const struct dv_device_attr *attr)
 {
-    struct device_attr *self = (struct device_attr *)core_record_alloc(state, EFA_TYPE_DEVICE_ATTR);
-
-    if (self)
-        self->attr = *attr;
-    return (PyObject *)self;
+    return core_attr_new(state, EFA_TYPE_DEVICE_ATTR, attr, sizeof *attr);
 }
 
 struct mr_attr {
@@ -74,11 +70,7 @@ const PyType_Spec efa_mr_attr_spec = {
 
 PyObject *efa_mr_attr_new(struct core_state *state, const struct dv_mr_attr *attr)
 {
-    struct mr_attr *self = (struct mr_attr *)core_record_alloc(state, EFA_TYPE_MR_ATTR);
-
-    if (self)
-        self->attr = *attr;
-    return (PyObject *)self;
+    return core_attr_new(state, EFA_TYPE_MR_ATTR, attr, sizeof *attr);
 }
 
 struct cq_attr {
@@ -109,11 +101,7 @@ const PyType_Spec efa_cq_attr_spec = {
 
 PyObject *efa_cq_attr_new(struct core_state *state, const struct dv_cq_attr *attr)
 {
-    struct cq_attr *self = (struct cq_attr *)core_record_alloc(state, EFA_TYPE_CQ_ATTR);
-
-    if (self)
-        self->attr = *attr;
-    return (PyObject *)self;
+    return core_attr_new(state, EFA_TYPE_CQ_ATTR, attr, sizeof *attr);
 }
 
 struct wq_attr {
@@ -146,9 +134,5 @@ const PyType_Spec efa_wq_attr_spec = {
 
 PyObject *efa_wq_attr_new(struct core_state *state, const struct dv_wq_attr *attr)
 {
-    struct wq_attr *self = (struct wq_attr *)core_record_alloc(state, EFA_TYPE_WQ_ATTR);
-
-    if (self)
-        self->attr = *attr;
-    return (PyObject *)self;
+    return core_attr_new(state, EFA_TYPE_WQ_ATTR, attr, sizeof *attr);
 }
