@@ -48,12 +48,14 @@ class Peer(c._Peer):
     @property
     def closed(self) -> bool:
         """Whether the handle was released."""
-        return self.ah is None or self.ah.closed
+        ah = self.ah  # once: another thread may close it in between
+        return ah is None or ah.closed
 
     def close(self) -> None:
         """Release the address handle; harmless when done again. ``ibv_destroy_ah``."""
-        if self.ah is not None:
-            self.ah.close()
+        ah = self.ah
+        if ah is not None:
+            ah.close()
             self._drop()
 
     def __enter__(self) -> Self:
@@ -155,6 +157,14 @@ def _chunks(length: int | None, offset: int, chunk: int, region: int) -> list[tu
     return [(start, min(chunk, end - start)) for start in range(offset, end, chunk)]
 
 
+def _length_of(mr: _Region) -> int:
+    try:
+        length = mr.length
+    except AttributeError:
+        raise TypeError(f"mr must be an MR or an object with addr, length and lkey, not {type(mr).__name__}") from None
+    return integer("mr.length", length, 0, 2**64 - 1)
+
+
 def _rdma_wrs(
     opcode: int,
     mr: _Region,
@@ -169,7 +179,7 @@ def _rdma_wrs(
     first = integer("wr_id", wr_id, 0, 2**64 - 1)
     wrs = []
     to = integer("remote_addr", remote_addr, 0, 2**64 - 1)
-    for number, (at, size) in enumerate(_chunks(length, offset, chunk, mr.length), first):
+    for number, (at, size) in enumerate(_chunks(length, offset, chunk, _length_of(mr)), first):
         wrs.append(c.SendWR(number, [c.SGE(mr, size, offset=at)], opcode, c.IBV_SEND_SIGNALED, to, rkey, dest=dest))
         to += size
     return wrs

@@ -38,6 +38,13 @@ static int read_number(struct core_state *state, PyObject *dest, enum core_name 
     return failed;
 }
 
+/* Whether it is a Peer itself, whose fields need not be asked for by name: a class of the program's may answer otherwise. */
+static bool is_peer(struct core_state *state, PyObject *dest)
+{
+    return core_is(state, dest, EFA_TYPE_DESTINATION) &&
+           PyType_GetSlot(Py_TYPE(dest), Py_tp_base) == (void *)state->types[EFA_TYPE_DESTINATION];
+}
+
 /* Copies a destination into a request that has none yet. Returns 0 or -1 with an exception. */
 static int take_destination(struct core_state *state, struct core_send_wr *self, PyObject *dest)
 {
@@ -50,7 +57,7 @@ static int take_destination(struct core_state *state, struct core_send_wr *self,
                         "the destination was given twice: as dest, and as ah, remote_qpn, remote_qkey");
         return -1;
     }
-    if (core_is(state, dest, EFA_TYPE_DESTINATION)) { /* checked when it was made */
+    if (is_peer(state, dest)) { /* checked when it was made */
         struct efa_destination *peer = (struct efa_destination *)dest;
 
         if (!peer->ah) {
