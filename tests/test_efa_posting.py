@@ -113,6 +113,20 @@ def test_a_batch_that_the_library_refuses_in_the_middle_is_not_submitted_at_all(
     assert (sys.getrefcount(w), sys.getrefcount(w.sg_list[0]), sys.getrefcount(w.ah)) == before
 
 
+def test_an_address_handle_of_another_device_is_refused(rig: Rig) -> None:
+    """To the provider it is a number, which this device may have given to somebody else."""
+    gid = bytes(range(16))
+    with rig.device.open() as ctx, ctx.alloc_pd() as pd, pd.create_ah(gid) as foreign:
+        with rig.pd.create_ah(gid) as own, rig.ctx.alloc_pd() as sibling, sibling.create_ah(gid) as of_sibling:
+            qp = rig.qp()
+            with pytest.raises(ValueError, match="request 1: its ah belongs to another Context") as caught:
+                qp.post_send([rig.wr(ah=own), rig.wr(ah=foreign)])
+            assert caught.value.index == 1  # type: ignore[attr-defined]
+            assert rig.drain() == []
+            qp.post_send(rig.wr(ah=of_sibling))  # the device decides
+            assert len(rig.drain()) == 1
+
+
 def test_a_batch_deeper_than_the_queue_says_how_deep_it_is_and_submits_nothing(rig: Rig) -> None:
     qp = rig.qp(max_send_wr=8)
     with pytest.raises(rig.Error) as caught:

@@ -92,8 +92,6 @@ static uint32_t read_all(struct efa_cq_ex *self, uint32_t at, uint32_t end, bool
 static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_found)
 {
     struct efa_cq_ex *self = (struct efa_cq_ex *)op;
-    bool lost_qps = __atomic_load_n(&op->lost_qps, __ATOMIC_RELAXED);
-    bool one_by_one = lost_qps && !efadv_release.skips_stale;
     struct ibv_poll_cq_attr attr = {0};
     struct ibv_cq_ex *cq = handle_of(op);
     uint32_t next = at, end = at + most, stale = 0;
@@ -102,6 +100,9 @@ static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_fo
         return ENODATA;
     while (next < end) {
         int err = cq->start_poll(cq, &attr);
+        /* Asked under the queue's lock: whoever destroys a queue pair tells us, and then takes that. */
+        bool lost_qps = __atomic_load_n(&op->lost_qps, __ATOMIC_RELAXED);
+        bool one_by_one = lost_qps && !efadv_release.skips_stale;
 
         if (err == EINVAL && lost_qps && stale++ <= (uint32_t)core_cq_handle(op)->cqe)
             continue;

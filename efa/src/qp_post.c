@@ -73,6 +73,18 @@ static int raise_send_fault(struct core_state *state, enum efa_wr_fault fault, c
     return -1;
 }
 
+/*
+ * An address handle is a number to the provider, and each device counts its own: one of another device would reach a
+ * stranger. Of another PD of this device it is refused by the device itself.
+ */
+static int check_ah(struct core_object *qp, const struct core_object *ah, Py_ssize_t index)
+{
+    if (ah->parents[0] == qp->parents[0] || ah->parents[0]->parents[0] == qp->parents[0]->parents[0])
+        return 0;
+    PyErr_Format(PyExc_ValueError, "request %zd: its ah belongs to another Context than the queue pair", index);
+    return -1;
+}
+
 static int put_send(struct core_object *op, const struct wr_limits *ignored, PyObject *item, Py_ssize_t index,
                     struct ibv_sge *sge, uint32_t num_sge, void *place)
 {
@@ -82,7 +94,8 @@ static int put_send(struct core_object *op, const struct wr_limits *ignored, PyO
     enum efa_wr_fault fault;
 
     (void)ignored;
-    if (core_send_ah(op, item, index, &wr->ah) < 0)
+    if (core_send_ah(op, item, index, &wr->ah) < 0 ||
+        (wr->ah && check_ah(op, (struct core_object *)request->core.ah, index) < 0))
         return -1;
     wr->fields = request->core.fields;
     wr->sge = sge;
