@@ -53,7 +53,7 @@ def test_a_request_fails_and_the_queue_pair_goes_on(pair: Any, softrdma_faults: 
     a.do(a.read_wr(b))
 
 
-@pytest.mark.parametrize(("number", "status"), [(13, unresponsive), (200, lambda ib: GENERAL)])
+@pytest.mark.parametrize(("number", "status"), [(13, unresponsive), *((n, lambda ib: GENERAL) for n in (100, 101, 102, 200, 255))])
 def test_the_device_s_own_status_is_what_the_provider_translates(
     ib: Any, pair: Any, softrdma_faults: Any, number: int, status: Any
 ) -> None:
@@ -61,6 +61,13 @@ def test_the_device_s_own_status_is_what_the_provider_translates(
     softrdma_faults.fail_request("GENERAL", vendor_err=number)
     wc = fail(a, a.read_wr(b))
     assert (wc.status, wc.vendor_err) == (status(ib), number)
+
+
+def test_a_status_that_the_device_has_no_room_for_is_its_largest(pair: Any, softrdma_faults: Any) -> None:
+    a, b = pair
+    softrdma_faults.fail_request("GENERAL", vendor_err=256)
+    wc = fail(a, a.read_wr(b))
+    assert (wc.status, wc.vendor_err) == (GENERAL, 255)
 
 
 def test_a_receive_fails(pair: Any, softrdma_faults: Any) -> None:

@@ -89,9 +89,10 @@ struct efa_request {
 };
 
 /* Beside a status: the request has to wait. */
-#define EFA_WAIT_RNR 100    /* no receive */
-#define EFA_WAIT_ANSWER 101 /* nobody answers */
-#define EFA_WAIT_LATE 102   /* on its way until efa_pending.due, by somebody's demand */
+#define EFA_STATUS_MOST 0xff /* that field has 8 bits, any of which somebody may demand */
+#define EFA_WAIT_RNR 0x100    /* no receive */
+#define EFA_WAIT_ANSWER 0x101 /* nobody answers */
+#define EFA_WAIT_LATE 0x102   /* on its way until efa_pending.due, by somebody's demand */
 
 extern const struct device_model efa_model;
 

@@ -51,13 +51,13 @@ static int efa_status_of(const struct fault_verdict *v)
     };
 
     if (v->vendor_err)
-        return (int)(v->vendor_err & 0xff);
-    return v->status < NELEM(numbers) && numbers[v->status] ? numbers[v->status] : 0xff;
+        return v->vendor_err < EFA_STATUS_MOST ? (int)v->vendor_err : EFA_STATUS_MOST;
+    return v->status < NELEM(numbers) && numbers[v->status] ? numbers[v->status] : EFA_STATUS_MOST;
 }
 
 static bool is_final(int status)
 {
-    return status < EFA_WAIT_RNR || status == 0xff;
+    return status <= EFA_STATUS_MOST;
 }
 
 static int late(struct efa_pending *p, uint64_t delay_ns)
