@@ -154,9 +154,22 @@ done:
     return failed;
 }
 
+/* The completion that it tells of. A program can reach where it is kept: put there, the error would ask itself. */
+static PyObject *completion_of(PyObject *self)
+{
+    struct core_state *state = core_state_of(Py_TYPE(self));
+    PyObject *wc = state ? PyObject_GetAttrString(self, "_wc") : NULL;
+
+    if (wc && !core_is(state, wc, CORE_TYPE_WC)) {
+        core_raise_type("_wc", "a WC", wc);
+        Py_CLEAR(wc);
+    }
+    return wc;
+}
+
 static PyObject *completion_error_field(PyObject *self, void *closure)
 {
-    PyObject *wc = PyObject_GetAttrString(self, "_wc"), *value;
+    PyObject *wc = completion_of(self), *value;
 
     if (!wc || !closure)
         return wc;
@@ -167,7 +180,7 @@ static PyObject *completion_error_field(PyObject *self, void *closure)
 
 static PyObject *completion_error_reduce(PyObject *self, PyObject *ignored)
 {
-    PyObject *wc = PyObject_GetAttrString(self, "_wc");
+    PyObject *wc = completion_of(self);
     PyObject *dict = wc ? PyObject_GetAttrString(self, "__dict__") : NULL;
     PyObject *result = dict ? Py_BuildValue("O(O)O", (PyObject *)Py_TYPE(self), wc, dict) : NULL;
 

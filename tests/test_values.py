@@ -227,6 +227,16 @@ def test_every_exception_pickles_and_copies(ib: Any) -> None:
         assert (same.wc, same.status, same.vendor_err, same.errno) == (wc, 12, 7, errno.EIO)
 
 
+def test_an_error_put_in_the_place_of_its_own_completion_does_not_ask_itself_without_end(ib: Any) -> None:
+    error = ib.CompletionError(ib.WC(status=12))
+    error._wc = error
+    for name in ("wc", "status", "first_error", "vendor_err"):
+        with pytest.raises(TypeError, match="_wc must be a WC, not CompletionError"):
+            getattr(error, name)
+    with pytest.raises(TypeError, match="_wc must be a WC"):
+        error.__reduce__()
+
+
 def test_the_tree_of_exceptions(ib: Any) -> None:
     assert issubclass(error_of(ib), OSError)
     assert issubclass(ib.UnsupportedError, error_of(ib)) and issubclass(ib.UnsupportedError, RuntimeError)
