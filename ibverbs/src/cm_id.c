@@ -317,19 +317,6 @@ static PyObject *cm_id_establish(PyObject *op, PyObject *ignored)
     CALL(self, establish, handle_of(self));
 }
 
-static PyObject *cm_id_set_option(PyObject *op, PyObject *args)
-{
-    struct cm_id *self = (struct cm_id *)op;
-    unsigned char small;
-    int name, value, size;
-
-    if (!PyArg_ParseTuple(args, "iii", &name, &value, &size) || core_enter(&self->base, "set_option") < 0)
-        return NULL;
-    small = (unsigned char)value;
-    CALL(self, set_option, handle_of(self), RDMA_OPTION_ID, name, size == 1 ? (void *)&small : (void *)&value,
-         (size_t)size);
-}
-
 static PyObject *cm_id_join(PyObject *op, PyObject *args)
 {
     struct cm_id *self = (struct cm_id *)op;
@@ -616,7 +603,6 @@ static PyMethodDef cm_id_methods[] = {
     {"reject", cm_id_reject, METH_VARARGS, "(private_data): rdma_reject."},
     {"disconnect", cm_id_disconnect, METH_NOARGS, "rdma_disconnect."},
     {"establish", cm_id_establish, METH_NOARGS, "rdma_establish."},
-    {"set_option", cm_id_set_option, METH_VARARGS, "(name, value, size): rdma_set_option."},
     {"join", cm_id_join, METH_VARARGS, "(address, send_only): rdma_join_multicast_ex."},
     {"leave", cm_id_leave, METH_VARARGS, "(address): rdma_leave_multicast."},
     {"qp_attr", cm_id_qp_attr, METH_VARARGS, "(state): the mask and the fields for QP.modify(). rdma_init_qp_attr."},

@@ -20,7 +20,6 @@
     REQ(reject, "13")                                                                                                  \
     REQ(disconnect, "13")                                                                                              \
     REQ(migrate_id, "13")                                                                                              \
-    REQ(set_option, "13")                                                                                              \
     REQ(get_cm_event, "13")                                                                                            \
     REQ(ack_cm_event, "13")                                                                                            \
     REQ(leave_multicast, "13")                                                                                         \
