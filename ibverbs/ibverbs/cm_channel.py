@@ -27,7 +27,7 @@ __all__ = ["Channel"]
 
 _T = TypeVar("_T")
 
-# What is told of an attempt; the rest is news of a connection that is there.
+# What is told of an attempt while it is under way; the rest is news, and so are these where nobody waits for them.
 _OF_ATTEMPT = frozenset(
     {
         CMEventType.ADDR_RESOLVED,
@@ -117,23 +117,25 @@ class Channel:
             if taken is None:
                 return False
             type_, status, err, request, private_data, parameters = taken
-            event = CMEvent(type_, status, private_data)
-            if type_ == CMEventType.ESTABLISHED:
-                self.established = True
-                if not self._running:  # of an accept that did not wait
-                    return True
-            # On an established connection UNREACHABLE tells of the path, not of the end.
-            if type_ in _OF_ATTEMPT and not (self.established and type_ == CMEventType.UNREACHABLE):
-                arrived = None if request is None else Channel(request)
-                self.answers.append(Answer(event, err, arrived, parameters))
-            else:
-                if type_ in _ENDS:
-                    self.established = False
-                    if self._running or self.listening:
-                        self.answers.append(Answer(event, err, None, parameters))
-                self.news.append(event)
+            arrived = None if request is None else Channel(request)
+            self._sort(Answer(CMEvent(type_, status, private_data), err, arrived, parameters))
             self._wake()
             return True
+
+    def _sort(self, answer: Answer) -> None:
+        """Whom an event is for: the attempt under way, or who wants the news. What ends a connection is for both."""
+        type_ = answer.event.event
+        if type_ == CMEventType.ESTABLISHED:
+            self.established = True
+        elif type_ in _ENDS:
+            self.established = False
+        attempted = self.under_way or self.listening
+        # On an established connection UNREACHABLE tells of the path, not of the end.
+        expected = type_ in _OF_ATTEMPT and not (self.established and type_ == CMEventType.UNREACHABLE)
+        if attempted and (expected or type_ in _ENDS):
+            self.answers.append(answer)
+        if not (attempted and expected) and type_ != CMEventType.ESTABLISHED:  # an accept that did not wait is told so
+            self.news.append(answer.event)
 
     def _take(self, queue: deque[_T], operation: str) -> _T | None:
         """The first of a queue, if there is one or the library has it."""
@@ -144,6 +146,11 @@ class Channel:
             return queue.popleft()
         except IndexError:
             return None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an attempt is."""
+        return self._running is not None
 
     def look(self) -> None:
         """Take what the library has."""

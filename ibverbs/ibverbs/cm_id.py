@@ -383,7 +383,7 @@ class CMID(Closing):
         The peer sees it at once, and nothing is waited for. The queue pair stays, in state ERR, until it is closed
         itself. Twice is harmless. ``rdma_destroy_id``.
         """
-        self._channel.close()
+        self._channel.close(without_waiting=self._channel.under_way and self._is_iwarp())
         self._queue_pair.stop()
         self._queue_pair.qp = None
 
@@ -398,7 +398,9 @@ class CMID(Closing):
     def get_event(self, timeout: float | None = None) -> CMEvent | None:
         """Wait for news of the connection (DISCONNECTED, DEVICE_REMOVAL, ADDR_CHANGE …); None when the time is over.
 
-        UNREACHABLE on a connection that is there tells of its path, not of its end. ``rdma_get_cm_event``.
+        UNREACHABLE on a connection that is there tells of its path, not of its end. REJECTED, UNREACHABLE and
+        CONNECT_ERROR tell what became of an ``accept(timeout=0)``, MULTICAST_ERROR that the membership in a group is
+        lost. ``rdma_get_cm_event``.
         """
         self._check_open("get_event")
         event = self._channel.wait(self._channel.news, Deadline(timeout), "CMID.get_event")
