@@ -183,6 +183,16 @@ struct stub_srq {
     uint32_t reported;
 };
 
+/* How struct ibv_send_wr and struct ibv_recv_wr begin, both. */
+struct __attribute__((may_alias)) stub_wr {
+    uint64_t wr_id;
+    struct stub_wr *next;
+    struct ibv_sge *sg_list;
+    int num_sge;
+};
+_Static_assert(offsetof(struct stub_wr, num_sge) == offsetof(struct ibv_send_wr, num_sge) &&
+                   offsetof(struct stub_wr, num_sge) == offsetof(struct ibv_recv_wr, num_sge), "a common beginning");
+
 struct stub_held {
     uint64_t wr_id;
     uint32_t byte_len;
@@ -285,16 +295,19 @@ void stub_queue_purge(struct stub_queue *queue, const void *object);
 void stub_wait_acked(const uint32_t *completed, const uint32_t *reported, const char *what, pthread_mutex_t *mutex);
 void stub_signal(struct stub_cq *cq);
 
+/* capture.c */
+void stub_capture_reset(void);
+void stub_capture_mode(int on);
+bool stub_copies_inline(void);
+void stub_capture_session(const struct stub_qp *qp);
+void stub_capture_posted(const struct stub_wr *wr, void *queue, uint32_t kind);
+
 /* post.c */
 bool stub_hold_all(struct stub_qp *qp, const struct stub_staged *staged, uint32_t count);
-void stub_capture_session(const struct stub_qp *qp);
-bool stub_copies_inline(void);
 int stub_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int stub_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int stub_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 void stub_flush(struct stub_qp *qp);
-void stub_capture_reset(void);
-void stub_capture_mode(int on);
 
 /* session.c: the extended operations of a QP, by IBV_QP_EX_WITH_ flags. 0 or ENOMEM. */
 int stub_session_make(struct stub_qp *qp, uint64_t operations, bool inline_writes);
