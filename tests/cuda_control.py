@@ -62,6 +62,9 @@ class Driver:
     def fail(self, function: str, code: int, n: int = 0) -> None:
         self.lib.fake_fail(function.encode(), n, code)
 
+    def forget(self) -> None:
+        self.lib.fake_forget()
+
     def pcie(self, code: int) -> None:
         self.lib.fake_pcie(code)
 

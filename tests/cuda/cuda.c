@@ -124,7 +124,7 @@ static int enter(const char *function, const char *format, ...)
     for (int i = 0; i < fake.rule_count; i++) {
         struct rule *rule = &fake.rules[i];
 
-        if (strcmp(rule->function, function) == 0 && ++rule->seen && (!rule->n || rule->seen == rule->n))
+        if ((!*rule->function || strcmp(rule->function, function) == 0) && ++rule->seen && (!rule->n || rule->seen == rule->n))
             return rule->code;
     }
     if (!fake.initialized && strcmp(function, "cuInit") != 0 && strcmp(function, "cuDriverGetVersion") != 0)
@@ -144,6 +144,12 @@ void fake_fail(const char *function, unsigned n, int code)
 
     *rule = (struct rule){.n = n, .code = code};
     snprintf(rule->function, sizeof rule->function, "%s", function);
+}
+
+void fake_forget(void)
+{
+    fake.rule_count = 0;
+    fake.log_size = 0;
 }
 
 void fake_pcie(int code)
