@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import _ibverbs
@@ -80,6 +80,28 @@ class _Bell:
             os.close(fd)
 
 
+class _Told:
+    """What a program polls: readable while the library has an event, and while one was read that nobody took yet.
+
+    For whoever looks at a connection, or goes through an attempt, reads events that are for others.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._bell = _Bell()
+        self._rung = False
+        self.epoll = select.epoll()
+        for part in (fd, self._bell.pipe[0]):
+            self.epoll.register(part, select.EPOLLIN)
+
+    def show(self, waiting: bool) -> None:
+        if waiting and not self._rung:
+            self._bell()
+        elif not waiting:  # whatever an interrupt made of the last time
+            with suppress(BlockingIOError):
+                os.read(self._bell.pipe[0], 8)
+        self._rung = waiting
+
+
 class Channel:
     """An identifier on its own event channel. Any number of threads may wait; each event goes to whom it is for."""
 
@@ -101,6 +123,7 @@ class Channel:
         self._wakers: weakref.WeakSet[Callable[[], None]] = weakref.WeakSet()  # each goes with its sleeper
         self._watching: dict[asyncio.AbstractEventLoop, tuple[int, int]] = {}
         self._running: str | None = None
+        self._told: _Told | None = None
         _open.add(self)
 
     @classmethod
@@ -120,6 +143,7 @@ class Channel:
             arrived = None if request is None else Channel(request)
             self._sort(Answer(CMEvent(type_, status, private_data), err, arrived, parameters))
             self._wake()
+            self._show()
             return True
 
     def _sort(self, answer: Answer) -> None:
@@ -137,15 +161,20 @@ class Channel:
         if not (attempted and expected) and type_ != CMEventType.ESTABLISHED:  # an accept that did not wait is told so
             self.news.append(answer.event)
 
+    def _show(self) -> None:
+        """Have the program's descriptor say whether something waits. With the lock held."""
+        if self._told is not None:
+            self._told.show(bool(self.answers if self.listening else self.news))
+
     def _take(self, queue: deque[_T], operation: str) -> _T | None:
         """The first of a queue, if there is one or the library has it."""
         self._check_open(operation)
         while not queue and self._pump():
             pass
-        try:
-            return queue.popleft()
-        except IndexError:
-            return None
+        with self._lock:
+            found = queue.popleft() if queue else None
+            self._show()
+        return found
 
     @property
     def under_way(self) -> bool:
@@ -337,9 +366,13 @@ class Channel:
 
     @property
     def fd(self) -> int:
-        """The descriptor that is readable while the library has an event."""
-        self._check_open("fd")
-        return self._fd
+        """A descriptor that is readable while there is an event: news, or for a listener a request."""
+        with self._lock:
+            self._check_open("fd")
+            if self._told is None:
+                self._told = _Told(self._fd)
+                self._show()
+            return self._told.epoll.fileno()
 
     @property
     def closed(self) -> bool:
@@ -355,6 +388,7 @@ class Channel:
             unread = [answer.request for answer in self.answers if answer.request is not None]
             self.answers.clear()
             self._wake()
+            self._hide()
             if self._left:
                 return
             self._left = without_waiting
@@ -373,9 +407,16 @@ class Channel:
             for request in unread:
                 request.close()
 
+    def _hide(self) -> None:
+        """Close the program's descriptor."""
+        if self._told is not None:
+            self._told.epoll.close()
+            self._told = None
+
     def _abandon(self) -> None:
         """In a child made by fork: it is the parent's."""
         self._lock = threading.RLock()  # another thread of the parent may have had it
+        self._hide()
         for fd in self._fds:
             try:
                 os.close(fd)

@@ -89,6 +89,16 @@ def deadline_passed(operation: str, waiting_for: str, seconds: float) -> CMError
     return CMError(operation, errno.ETIMEDOUT, f"{waiting_for}: no answer within {seconds:g} s")
 
 
+_ONLY_WITH_PEER = frozenset({"rdma_init_qp_attr", "rdma_accept", "rdma_establish", "rdma_reject"})
+
+
+def refused(error: VerbsError) -> CMError:
+    """A call of an attempt that was refused at once."""
+    if error.errno == errno.EINVAL and error.operation in _ONLY_WITH_PEER:  # all else was checked before
+        return CMError(error.operation, errno.ECONNRESET, "the peer went away meanwhile")
+    return CMError(error.operation, error.errno or errno.EIO, error.detail)
+
+
 def failure(operation: str, event: CMEvent, err: int) -> CMError:
     """An event that ends an attempt; ``err`` is what the library left in errno where it failed by itself."""
     code, words = _meaning(event, err)

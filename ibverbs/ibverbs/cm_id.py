@@ -15,7 +15,7 @@ from .cm_channel import Channel
 from .cm_context import shared_context
 from .cm_course import Answer, Course, Steps, expect
 from .cm_depths import Depths
-from .cm_error import CMError, CMEvent, CMEventType
+from .cm_error import CMError, CMEvent, CMEventType, refused
 from .cm_multicast import MulticastGroup
 from .cm_private_data import PrivateData
 from .cm_queue_pair import ConnectedQP
@@ -155,9 +155,13 @@ class CMID(Closing):
                 error.private_data = self._data.unpack(error.private_data)
             except ValueError:  # a peer that tells no length: as it came
                 pass
-        if type(error) is VerbsError and error.operation.startswith("rdma_"):  # refused by the call itself
-            return CMError(error.operation, error.errno or errno.EIO, error.detail)
-        return error
+        return self._meant(error)
+
+    @staticmethod
+    def _meant(error: BaseException) -> BaseException:
+        """What an attempt's call that was refused says of the attempt."""
+        of_call = type(error) is VerbsError and error.operation.startswith("rdma_")
+        return refused(error) if of_call else error  # type: ignore[arg-type]
 
     def _give_up(self) -> None:
         """Close without waiting: on iWARP an unanswered attempt holds its closer for ten seconds."""
@@ -185,7 +189,10 @@ class CMID(Closing):
         name = self._device()[0]
         if pd.context.name != name:
             raise ValueError(f"pd is of device {pd.context.name}, the connection of {name}: use cmid.context")
-        return self._queue_pair.create(pd, init_attr)
+        try:
+            return self._queue_pair.create(pd, init_attr)
+        except VerbsError as error:
+            raise self._meant(error) from error.__cause__
 
     # ---- connecting ----
 
@@ -343,6 +350,8 @@ class CMID(Closing):
         self._request = None
         try:
             self._channel.raw.reject(data)
+        except VerbsError as error:
+            raise self._meant(error) from error.__cause__
         finally:
             self._give_up()
 
@@ -363,9 +372,12 @@ class CMID(Closing):
     def disconnect(self) -> None:
         """End the connection: what is posted comes back flushed, and the peer is told. Twice is harmless.
 
-        Does not wait for the peer. Raises ``VerbsError`` with ENOTCONN where there was none. ``rdma_disconnect``.
+        Does not wait for the peer. Raises ``VerbsError`` with ENOTCONN where there was none, and with EALREADY while
+        another thread connects or accepts, which ``close()`` ends. ``rdma_disconnect``.
         """
         self._check_open("disconnect")
+        if self._channel.under_way:  # which would never be told
+            raise VerbsError("CMID.disconnect", errno.EALREADY, "an attempt is under way: close() ends it")
         if self._request is not None or self._queue_pair.qp is None:
             raise VerbsError("CMID.disconnect", errno.ENOTCONN, "it is not connected")
         try:
@@ -498,7 +510,10 @@ class CMID(Closing):
     def connected(self) -> bool:
         """Whether the connection is there, as far as was told."""
         if not self._channel.closed:
+            was = self._channel.established
             self._channel.look()
+            if was and not self._channel.established:
+                self._queue_pair.stop()
         return self._channel.established
 
     @property
