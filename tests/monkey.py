@@ -26,6 +26,8 @@ PROMISED = (TypeError, ValueError, OverflowError, AttributeError, OSError, Runti
             ImportError)  # fmt: skip
 NUMBERS = (0, 1, 2, 3, 5, 7, 8, 16, 64, 255, 256, 4096, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1,
            2**64, -1, -(2**31), -(2**63), 10**30)  # fmt: skip
+#: As many pointers are more memory than an allocator gives.
+MORE_THAN_FITS = 2**48
 
 
 @contextlib.contextmanager
@@ -67,7 +69,9 @@ class Hostile:
         return self._answer()
 
     def __len__(self) -> Any:
-        return self._answer()
+        """Small, or more than there is: the interpreter fills a tuple of that length before it asks for items."""
+        answer = self._answer()
+        return answer % 4096 if isinstance(answer, int) and 0 <= answer < MORE_THAN_FITS else answer
 
     def __iter__(self) -> Iterator[Any]:
         for _ in range(self._dice.randrange(4)):
@@ -80,7 +84,7 @@ class Hostile:
         return self._answer()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("_"):  # also its own, which a copy does not have before it is filled
             raise AttributeError(name)
         return self._answer()
 

@@ -7,6 +7,7 @@ fuzzer throw the dice, which sees what they reach.)
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import random
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from monkey import Monkey, no_name_service
+from monkey import MORE_THAN_FITS, PROMISED, Hostile, Monkey, no_name_service
 from stub_control import Stub
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -69,3 +70,12 @@ def test_no_call_asks_a_name_server(ib: Any, monkeypatch: pytest.MonkeyPatch) ->
             with pytest.raises(socket.gaierror):
                 call("rxe0", 1)
     assert asked == [("rxe0", True)] * 2
+
+
+def test_no_hostile_length_fills_the_memory_of_the_machine() -> None:
+    hostile = Hostile(random.Random("any"), [])
+    lengths = []
+    for _ in range(3000):
+        with contextlib.suppress(*PROMISED):
+            lengths.append(len(hostile))
+    assert lengths and not [n for n in lengths if 2**16 < n < MORE_THAN_FITS]
