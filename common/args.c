@@ -289,18 +289,24 @@ int core_count(struct core_state *state, PyObject *value, const char *name, uint
 int core_timeout(PyObject *value, const char *name, int64_t *ret_ns)
 {
     double seconds;
+    int overflow;
 
     if (!value || value == Py_None) {
         *ret_ns = -1;
         return 0;
     }
-    if (PyUnicode_Check(value) || PyBytes_Check(value)) {
+    if (!PyFloat_Check(value) && !PyIndex_Check(value) && !PyObject_HasAttrString(value, "__float__")) {
         core_raise_type(name, "a number of seconds or None", value);
         return -1;
     }
     seconds = PyFloat_AsDouble(value);
-    if (seconds == -1.0 && PyErr_Occurred())
-        return -1;
+    if (seconds == -1.0 && PyErr_Occurred()) {
+        if (!PyLong_Check(value) || !PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear(); /* an int beyond what a double holds, on either side */
+        PyLong_AsLongAndOverflow(value, &overflow);
+        seconds = overflow * (double)INFINITY;
+    }
     if (!(seconds >= 0)) {
         PyErr_Format(PyExc_ValueError, "%s must be None or at least 0 seconds, got %S", name, value);
         return -1;

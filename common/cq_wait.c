@@ -185,7 +185,7 @@ PyObject *core_cq_method_wait(PyObject *op, PyObject *const *args, Py_ssize_t na
     if (core_parse(self->base.state, &wait_params, args, nargs, kwnames, values) < 0 ||
         core_count(self->base.state, values[0], "num_entries", 1, &waiting.most) < 0 ||
         core_timeout(values[1], "timeout", &timeout_ns) < 0 || spin_time(values[2], &waiting.spin_ns) < 0 ||
-        core_cq_check_channel(self) < 0)
+        core_check_open(&self->base, "wait") < 0 || core_cq_check_channel(self) < 0)
         return NULL;
 
     core_wait_begin(&waiting.wait, timeout_ns);

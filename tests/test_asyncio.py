@@ -89,13 +89,23 @@ class TestQueue:
         assert run(one.queues[0].wait_async(4, timeout)) == []
         assert timeout * 0.95 <= time.monotonic() - began < timeout + 2
 
-    def test_a_timeout_for_ever_is_one(self, one: Channel, run: Run) -> None:
+    @pytest.mark.parametrize("timeout", [math.inf, 10**400])
+    def test_a_timeout_for_ever_is_one(self, one: Channel, run: Run, timeout: float) -> None:
         threading.Timer(0.02, one.complete).start()
-        assert len(run(one.queues[0].wait_async(4, math.inf))) == 1
+        assert len(run(one.queues[0].wait_async(4, timeout))) == 1
 
     def test_a_queue_without_a_channel_is_refused(self, rig: Rig, run: Run) -> None:
         with pytest.raises(ValueError, match="channel"):
             run(rig.cq.wait_async(1))
+
+    def test_a_closed_queue_is_ebadf_with_or_without_a_channel(self, rig: Rig, one: Channel, run: Run) -> None:
+        for channel in (one.channel, None):
+            with rig.ctx.create_cq(4, channel) as cq:
+                pass
+            with pytest.raises(rig.Error) as caught:
+                run(cq.wait_async(1))
+            assert (caught.value.errno, caught.value.operation) == (errno.EBADF, "CQ.wait_async")
+            assert "closed" in str(caught.value)
 
     @pytest.mark.parametrize(
         ("arguments", "error", "name"),
@@ -105,6 +115,8 @@ class TestQueue:
             ((1, -1), ValueError, "timeout"),
             ((1, math.nan), ValueError, "timeout"),
             ((1, "1"), TypeError, "timeout"),
+            ((1, []), TypeError, "timeout"),
+            ((1, -(10**400)), ValueError, "timeout"),
         ],
     )
     def test_bad_arguments_are_named(
@@ -250,7 +262,7 @@ class TestQueue:
             thread.join()
             return results
 
-        assert [error.errno for error in run(main())] == [errno.EBADF] * 3
+        assert [(error.errno, error.operation) for error in run(main())] == [(errno.EBADF, "CQ.wait_async")] * 3
 
     def test_an_error_of_the_channel_is_raised_in_the_task(self, rig: Rig, one: Channel, run: Run) -> None:
         async def main() -> Any:
@@ -352,7 +364,7 @@ class TestChannel:
             return await asyncio.gather(task, return_exceptions=True)
 
         (error,) = run(main())
-        assert error.errno == errno.EBADF
+        assert (error.errno, error.operation) == (errno.EBADF, "CompChannel.next_cq_event")
 
 
 class TestDevice:
@@ -432,7 +444,7 @@ class TestDevice:
             return await asyncio.gather(task, return_exceptions=True)
 
         (error,) = run(main())
-        assert error.errno == errno.EBADF
+        assert (error.errno, error.operation) == (errno.EBADF, "Context.next_async_event")
 
 
 class TestLeavingNothingBehind:

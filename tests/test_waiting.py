@@ -112,10 +112,14 @@ class TestOne:
             ((1, -0.1), ValueError),
             ((1, math.nan), ValueError),
             ((1, "1"), TypeError),
+            ((1, []), TypeError),
+            ((1, 1j), TypeError),
+            ((1, -(10**400)), ValueError),
             ((1, None, -1), ValueError),
             ((1, None, math.nan), ValueError),
             ((1, None, math.inf), ValueError),
             ((1, None, b"1"), TypeError),
+            ((1, None, 10**400), ValueError),
         ],
     )
     def test_bad_arguments_are_named(self, one: Channel, arguments: Any, error: type[Exception]) -> None:
@@ -129,6 +133,17 @@ class TestOne:
         with pytest.raises(rig.Error, match=r"CQ\.wait") as caught:
             cq.wait(1)
         assert caught.value.errno == errno.EBADF
+
+    def test_so_is_one_that_had_no_channel(self, rig: Rig) -> None:
+        with rig.ctx.create_cq(4) as cq:
+            pass
+        with pytest.raises(rig.Error, match=r"CQ\.wait") as caught:
+            cq.wait(1)
+        assert caught.value.errno == errno.EBADF
+
+    def test_a_timeout_that_no_float_holds_is_for_ever(self, one: Channel) -> None:
+        threading.Timer(0.02, one.complete).start()
+        assert len(one.queues[0].wait(1, 10**400)) == 1
 
     def test_a_completion_that_came_between_polling_and_arming_is_seen(self, one: Channel) -> None:
         """The stub completes while req_notify_cq is under way, for which no event comes."""

@@ -7,9 +7,11 @@ which it is returned, so a task that is cancelled while it waits has taken nothi
 
 from __future__ import annotations
 
+from errno import EBADF
+from math import inf
 from typing import TYPE_CHECKING, Any, Callable
 
-from ._extension import extension
+from ._extension import LibraryError, extension
 
 if TYPE_CHECKING:  # a program that does not use asyncio does not pay for its import
     import asyncio
@@ -24,9 +26,12 @@ def checked_timeout(timeout: float | None) -> float | None:
     """Check a time-out as the waits in C do; None is for ever."""
     if timeout is None:
         return None
-    if isinstance(timeout, (str, bytes)):
+    if not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
         raise TypeError(f"timeout must be a number of seconds or None, got {type(timeout).__name__}")
-    seconds = float(timeout)
+    try:
+        seconds = float(timeout)
+    except OverflowError:  # an int beyond what a float holds
+        seconds = inf if timeout > 0 else -inf
     if not seconds >= 0:
         raise ValueError(f"timeout must be None or at least 0 seconds, got {timeout}")
     return seconds if seconds <= _FOR_EVER else None
@@ -111,12 +116,20 @@ class _Waiting:
             watch.close()
 
 
-async def _first(source: Any, look: Callable[[], Any], timeout: float | None) -> Any:
-    """Return the first thing that ``look()`` gives, or what it gives when the time is over.
-
-    From the last look to the return there is no ``await``: what it took cannot be lost to a cancellation.
-    """
+async def _first(source: Any, method: str, look: Callable[[], Any], timeout: float | None) -> Any:
+    """Return the first thing that ``look()`` gives, or what it gives when the time is over."""
     seconds = checked_timeout(timeout)
+    try:
+        return await _first_within(source, look, seconds)
+    except LibraryError as error:
+        kind, called, _ = error.operation.rpartition(".")
+        if not called or error.errno != EBADF:  # not because something is closed
+            raise
+        raise LibraryError(f"{kind}.{method}", error.errno, error.detail) from None
+
+
+async def _first_within(source: Any, look: Callable[[], Any], seconds: float | None) -> Any:
+    """The same. From the last look to the return there is no ``await``: a cancellation cannot lose what it took."""
     found = look()
     if found or seconds == 0:
         return found
@@ -138,19 +151,19 @@ async def _first(source: Any, look: Callable[[], Any], timeout: float | None) ->
 
 async def wait_async(self: Any, num_entries: int, timeout: float | None = None) -> Any:
     """Wait for completions in an asyncio task; like CQ.wait(), but the event loop runs on meanwhile."""
-    if self.channel is None:
+    if self.channel is None and not self.closed:
         extension.Waiter(self)  # says what is missing
-    return await _first(self, lambda: self.poll(num_entries), timeout)
+    return await _first(self, "wait_async", lambda: self.poll(num_entries), timeout)
 
 
 async def next_cq_event(self: Any, timeout: float | None = None) -> Any:
     """Wait for an event in an asyncio task; like CompChannel.get_cq_event(), but the event loop runs on meanwhile."""
-    return await _first(self, lambda: self.get_cq_event(0), timeout)
+    return await _first(self, "next_cq_event", lambda: self.get_cq_event(0), timeout)
 
 
 async def next_async_event(self: Any, timeout: float | None = None) -> Any:
     """Wait for an event in an asyncio task; like Context.get_async_event(), but the event loop runs on meanwhile."""
-    return await _first(self, lambda: self.get_async_event(0), timeout)
+    return await _first(self, "next_async_event", lambda: self.get_async_event(0), timeout)
 
 
 _QUEUE = getattr(extension, "_CQBase", extension.CQ)  # the base of a package's classes of queues, where it has several
