@@ -315,6 +315,22 @@ int core_timeout(PyObject *value, const char *name, int64_t *ret_ns)
     return 0;
 }
 
+PyObject *core_list(PyObject *value, const char *name, const char *what)
+{
+    PyObject *list = PySequence_List(value), *type, *error, *traceback;
+    bool iterable;
+
+    if (list || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return list;
+    PyErr_Fetch(&type, &error, &traceback);
+    iterable = PySequence_Check(value) || PyObject_HasAttrString(value, "__iter__");
+    PyErr_Restore(type, error, traceback);
+    if (iterable) /* the error is its own */
+        return NULL;
+    PyErr_Clear();
+    return core_raise_type(name, what, value);
+}
+
 int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, uint8_t ret[16])
 {
     PyObject *view, *bytes;

@@ -70,6 +70,9 @@ int core_count(struct core_state *state, PyObject *value, const char *name, uint
 /* Seconds, for the parameter `name`: None is for ever (-1), negative or not a number is a ValueError. In nanoseconds. */
 int core_timeout(PyObject *value, const char *name, int64_t *ret_ns);
 
+/* What an iterable gives, as a new list; TypeError, as core_raise_type raises it, for what is none. */
+PyObject *core_list(PyObject *value, const char *name, const char *what);
+
 /* The 16 bytes of a Gid, or of anything that exports that many. */
 int core_gid_bytes(struct core_state *state, PyObject *value, const char *name, uint8_t ret[16]);
 

@@ -134,17 +134,44 @@ static bool is_ipv4(const union ibv_gid *gid)
     return memcmp(gid->raw, mapped, sizeof mapped) == 0;
 }
 
+/* Whether a device has a port; where not, that is a finding. */
+static bool has_port(struct cause *self, const struct ibv_device_attr *limits, uint8_t port_num)
+{
+    if (port_num && port_num <= limits->phys_port_cnt)
+        return true;
+    cause_add(self, "port_num=%d is none of the device's: it has %d, counted from 1", port_num, limits->phys_port_cnt);
+    return false;
+}
+
+/* The same for an entry of a port's GID table, which a parameter names. */
+static bool has_gid_index(struct cause *self, const char *name, int64_t index, const struct ibv_port_attr *port,
+                          uint8_t port_num)
+{
+    if (index < port->gid_tbl_len)
+        return true;
+    cause_add(self, "%s=%lld is outside of the GID table of port %d, which has %d entries", name, (long long)index,
+              port_num, port->gid_tbl_len);
+    return false;
+}
+
+void cause_of_port(struct cause *self, struct ibv_context *context, uint8_t port_num, int64_t gid_index)
+{
+    struct ibv_device_attr limits = {0};
+    struct ibv_port_attr port;
+
+    if (!verbs.query_device(context, &limits) && has_port(self, &limits, port_num) &&
+        !verbs_query_port(context, port_num, &port))
+        has_gid_index(self, "index", gid_index, &port, port_num);
+}
+
 /* The local GID that an address vector names; false, with the finding, where there is none. */
 static bool find_sgid(struct cause *self, struct ibv_context *context, const struct ibv_ah_attr *attr,
                       const struct ibv_port_attr *port, uint8_t port_num, union ibv_gid *ret_gid)
 {
     int index = attr->grh.sgid_index;
 
-    if (index >= port->gid_tbl_len) {
-        cause_add(self, "sgid_index=%d is outside of the GID table of port %d, which has %d entries", index, port_num,
-                  port->gid_tbl_len);
+    if (!has_gid_index(self, "sgid_index", index, port, port_num))
         return false;
-    }
     if (verbs.query_gid(context, port_num, index, ret_gid))
         return false;
     if (is_empty(ret_gid)) {
@@ -225,11 +252,8 @@ static void explain_values(struct cause *self, struct ibv_context *context, cons
         cause_of_excess(self, "max_dest_rd_atomic", attr->max_dest_rd_atomic, "max_qp_rd_atom", limits.max_qp_rd_atom);
     if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
         cause_of_excess(self, "max_rd_atomic", attr->max_rd_atomic, "max_qp_init_rd_atom", limits.max_qp_init_rd_atom);
-    if (mask & IBV_QP_PORT && (!port_num || port_num > limits.phys_port_cnt)) {
-        cause_add(self, "port_num=%d is none of the device's: it has %d, counted from 1", port_num,
-                  limits.phys_port_cnt);
+    if (mask & IBV_QP_PORT && !has_port(self, &limits, port_num))
         return;
-    }
     if (!port_num || verbs_query_port(context, port_num, &port))
         return;
     if (mask & IBV_QP_PKEY_INDEX && attr->pkey_index >= port.pkey_tbl_len)

@@ -34,6 +34,9 @@ void cause_of_srq_sizes(struct cause *self, const struct ibv_device_attr *limits
 void cause_of_region(struct cause *self, struct ibv_context *context, uint64_t addr, uint64_t length, uint32_t access,
                      int err);
 
+/* A port that is asked about, and an entry of its GID table (-1 for none): those that there are not. */
+void cause_of_port(struct cause *self, struct ibv_context *context, uint8_t port_num, int64_t gid_index);
+
 /* An address vector, for a port. */
 void cause_of_address(struct cause *self, struct ibv_context *context, const struct ibv_ah_attr *attr, uint8_t port_num,
                       int err);

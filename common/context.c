@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "async_event.h"
+#include "cause.h"
 #include "device_attr.h"
 #include "error.h"
 #include "gid.h"
@@ -145,6 +146,7 @@ PyObject *core_context_query_port(PyObject *op, PyObject *const *args, Py_ssize_
 {
     struct core_context *self = (struct core_context *)op;
     struct ibv_port_attr attr = {0};
+    struct cause cause = {0};
     uint8_t port_num = 1;
     PyObject *value;
     int err;
@@ -155,10 +157,13 @@ PyObject *core_context_query_port(PyObject *op, PyObject *const *args, Py_ssize_
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     err = verbs_query_port(self->base.handle, port_num, &attr);
+    if (err)
+        cause_of_port(&cause, self->base.handle, port_num, -1);
     Py_END_ALLOW_THREADS
     core_exit(&self->base);
     if (err)
-        return core_raise_format(self->base.state, err, "ibv_query_port", "port_num %d of %s", port_num, self->name);
+        return core_raise_format(self->base.state, err, "ibv_query_port", "port_num %d of %s%s%s", port_num, self->name,
+                                 cause.used ? ": " : "", cause.text);
     return core_port_attr_new(self->base.state, &attr);
 }
 
@@ -168,6 +173,7 @@ PyObject *core_context_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t
     struct core_context *self = (struct core_context *)op;
     struct core_state *state = self->base.state;
     union ibv_gid gid = {{0}};
+    struct cause cause = {0};
     PyObject *values[2];
     uint8_t port_num = 1;
     uint32_t index = 0;
@@ -181,10 +187,13 @@ PyObject *core_context_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t
     Py_BEGIN_ALLOW_THREADS
     errno = 0;
     err = verbs_errno(verbs.query_gid(self->base.handle, port_num, (int)index, &gid));
+    if (err)
+        cause_of_port(&cause, self->base.handle, port_num, index);
     Py_END_ALLOW_THREADS
     core_exit(&self->base);
     if (err)
-        return core_raise_format(state, err, "ibv_query_gid", "port_num %d, index %u of %s", port_num, index, self->name);
+        return core_raise_format(state, err, "ibv_query_gid", "port_num %d, index %u of %s%s%s", port_num, index,
+                                 self->name, cause.used ? ": " : "", cause.text);
     return core_gid_new(state, gid.raw);
 }
 
@@ -205,6 +214,7 @@ PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_s
 {
     struct core_context *self = (struct core_context *)op;
     struct core_gid_row *rows;
+    struct cause cause = {0};
     PyObject *value, *list;
     uint8_t port_num = 1;
     size_t count;
@@ -216,10 +226,13 @@ PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_s
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     err = core_gid_table_read(self->base.handle, port_num, &rows, &count);
+    if (err)
+        cause_of_port(&cause, self->base.handle, port_num, -1);
     Py_END_ALLOW_THREADS
     core_exit(&self->base);
     if (err)
-        return core_raise_format(self->base.state, err, "ibv_query_gid_table", "port %d of %s", port_num, self->name);
+        return core_raise_format(self->base.state, err, "ibv_query_gid_table", "port %d of %s%s%s", port_num, self->name,
+                                 cause.used ? ": " : "", cause.text);
     list = list_gids(self->base.state, rows, count);
     free(rows);
     return list;

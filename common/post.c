@@ -39,7 +39,7 @@ static int requests_open(struct requests *requests, PyObject *wrs, PyTypeObject 
         requests->count = PyTuple_Size(wrs);
     } else {
         if (!PyList_CheckExact(wrs)) {
-            requests->from = PySequence_List(wrs);
+            requests->from = core_list(wrs, "wrs", "a request or an iterable of requests");
             if (!requests->from)
                 return -1;
             requests->owned = true;

@@ -188,7 +188,7 @@ int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value
 
     list = value == Py_None           ? PyList_New(0)
            : PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
-                                      : PySequence_List(value);
+                                      : core_list(value, "sg_list", "an iterable of SGEs or None");
     if (!list)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {

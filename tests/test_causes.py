@@ -318,6 +318,23 @@ class TestGids:
         assert "is Ethernet, which needs a global route" in text
 
 
+class TestQueries:
+    def test_a_port_that_is_not_there(self, rig: Rig) -> None:
+        for ask in (rig.ctx.query_port, rig.ctx.query_gid_table, lambda port: rig.ctx.query_gid(port, 0)):
+            for port in (0, 9):
+                assert f"port_num={port} is none of the device's: it has " in said(rig.ib, ask, port)
+
+    def test_an_index_outside_of_the_table(self, rig: Rig) -> None:
+        text = said(rig.ib, rig.ctx.query_gid, 1, 200)
+        entries = rig.ctx.query_port(1).gid_tbl_len
+        assert f"index=200 is outside of the GID table of port 1, which has {entries} entries" in text
+
+    def test_another_failure_blames_neither(self, rig: Rig) -> None:
+        rig.stub.fail("query_gid", errno.EIO)
+        text = said(rig.ib, rig.ctx.query_gid, 1, 0)
+        assert text.endswith(f"port_num 1, index 0 of {rig.ctx.name}")
+
+
 @pytest.mark.only("ibverbs")
 class TestGidsOnTheStub:
     def test_an_index_outside_of_the_table(self, rig: Rig) -> None:

@@ -210,6 +210,28 @@ def test_another_keyword_is_a_type_error_before_anything_is_touched(name: str) -
     assert not qp.calls and not qp.pd.context.asked
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sgid_index", 256), ("access", -1), ("local_psn", 1 << 24), ("min_rnr_timer", 32), ("hop_limit", 256), ("mtu", 0),
+     ("mtu", 6), ("timeout", 32), ("retry_cnt", 8), ("rnr_retry", -1), ("max_rd_atomic", 300),
+     ("max_dest_rd_atomic", 300)],
+)  # fmt: skip
+def test_a_value_out_of_range_is_a_range_error_before_anything_is_touched(name: str, value: int) -> None:
+    qp = QP()
+    with pytest.raises(ibverbs.RangeError, match=f"^{name} must be between .* got {value}$"):
+        connect(qp, **{name: value})
+    with pytest.raises(TypeError, match=f"^{name} must be an integer, not str"):
+        connect(qp, **{name: "1"})
+    assert not qp.calls
+
+
+def test_so_is_a_peer_whose_mtu_is_none() -> None:
+    qp = QP()
+    with pytest.raises(ibverbs.RangeError, match="remote.mtu must be between 1 and 5, got 0"):
+        connect(qp, SimpleNamespace(qp_num=1, psn=2, lid=0, gid=bytes(16), mtu=0))
+    assert not qp.calls
+
+
 @pytest.mark.parametrize("remote", [b"x" * 28, SimpleNamespace(qp_num=1), 5])
 def test_a_peer_of_another_type_is_a_type_error_before_anything_is_touched(remote: Any) -> None:
     qp = QP()

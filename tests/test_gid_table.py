@@ -236,3 +236,7 @@ def test_wrong_arguments_are_told(ib: Any, nic: Any) -> None:
         ib.select_gid(nic, 1, gid="10.0.0.300")
     with pytest.raises((ValueError, TypeError)):
         ib.select_gid(nic, 1, gid=b"short")
+    with pytest.raises(TypeError, match="gid_type must be an integer, not str"):
+        ib.select_gid(nic, 1, gid_type="RoCE v2")
+    with pytest.raises(TypeError, match="netdev must be .* not int"):
+        ib.select_gid(nic, 1, netdev=3)

@@ -251,6 +251,29 @@ def test_wrong_things_in_a_post_are_type_errors_and_nothing_is_posted(rig: Rig) 
         refused(rig, qp, w, TypeError, 3)
 
 
+@pytest.mark.parametrize("bad", [None, 1, object()])
+def test_what_cannot_be_iterated_is_named(rig: Rig, bad: Any) -> None:
+    ib, qp, kind = rig.ib, rig.qp(), type(bad).__name__
+    for post in (qp.post_send, qp.post_recv):
+        with pytest.raises(TypeError, match=f"^wrs must be a request or an iterable of requests, not {kind}$"):
+            post(bad)
+    if bad is not None:
+        for make in (rig.wr, ib.RecvWR):
+            with pytest.raises(TypeError, match=f"^sg_list must be an iterable of SGEs or None, not {kind}$"):
+                make(sg_list=bad)
+
+
+def test_what_an_iterable_itself_raises_comes_through(rig: Rig) -> None:
+    class Odd:
+        def __iter__(self) -> Any:
+            raise TypeError("not today")
+
+    with pytest.raises(TypeError, match="^not today$"):
+        rig.qp().post_send(Odd())
+    with pytest.raises(TypeError, match="^not today$"):
+        rig.wr(sg_list=Odd())
+
+
 @pytest.mark.only("ibverbs")  # of efa all are refused, which test_efa_posting.py is about
 @pytest.mark.parametrize("count", [1, 5, 64, 65, 300])
 @pytest.mark.parametrize("bad_wr", [BAD_WR_RIGHT])

@@ -124,7 +124,7 @@ def test_any_integer_is_kept_or_refused(name: str, number: int) -> None:
 @pytest.mark.parametrize("name", LIMITS)
 @pytest.mark.parametrize("value", ["1", 1.0, None, b"1"])
 def test_a_field_of_another_type_is_a_type_error(name: str, value: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"QPInfo.{name} must be an integer, not {type(value).__name__}"):
         info(**{name: value})
     with pytest.raises(TypeError):
         setattr(info(), name, value)

@@ -495,7 +495,7 @@ def test_read_only_memory_is_registered_for_reading(ib: Any, domain: Domain, acc
 
 @pytest.mark.parametrize("access", ["LOCAL_WRITE", None, 1.0])
 def test_access_of_another_type_is_a_type_error(ib: Any, domain: Domain, access: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=f"^access must be an integer, not {type(access).__name__}$"):
         ib.reg_tensor(domain, bytearray(8), access)
     assert not domain.calls
 

@@ -65,7 +65,7 @@ def test_what_has_no_code_for_the_ack_timer_is_a_range_error(us: float) -> None:
 
 def test_a_wrong_type_is_a_type_error() -> None:
     for function in (ibverbs.rnr_timer, ibverbs.ack_timeout):
-        with pytest.raises(TypeError):
+        with pytest.raises(TypeError, match=rf"{function.__name__}\(\) takes microseconds as a number, not str"):
             function("640")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ._extension import extension as c
+from .wire import integer
 
 __all__ = ["GidChoice", "GidNotFoundError", "select_gid"]
 
@@ -69,6 +70,10 @@ def select_gid(
     """
     if family not in (None, _AF_INET, _AF_INET6):
         raise ValueError(f"family must be socket.AF_INET, socket.AF_INET6 or None, got {family!r}")
+    if gid_type is not None:
+        gid_type = integer("gid_type", gid_type, 0, 2**32 - 1)
+    if netdev is not None and not isinstance(netdev, str):
+        raise TypeError(f"netdev must be the name of a network device or None, not {type(netdev).__name__}")
     wanted = None if gid is None else _gid_of(gid)
     fit, passed_over = [], []
     for entry in ctx.query_gid_table(port):

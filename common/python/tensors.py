@@ -12,10 +12,10 @@ import re
 import struct
 import weakref
 from collections.abc import Iterable
-from operator import index
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ._extension import extension
+from .wire import integer
 
 __all__ = ["Memory", "memory_of", "reg_tensor", "tensor_addr_len"]
 
@@ -69,7 +69,7 @@ def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
     tensor as ``owner``; for another, the tensor lives as long as what its ``reg_mr`` returned, provided that takes
     weak references.
     """
-    access = index(access)
+    access = integer("access", access, 0, 2**32 - 1)
     memory = memory_of(tensor)
     kind = type(tensor).__name__
     if memory.device is not None:

@@ -36,11 +36,16 @@ class WireRecord:
         return cls(*cls._layout.unpack(bytes_like("data", data, cls._layout.size)))
 
 
-def integer(name: str, value: Any, least: int, most: int) -> int:
-    """Return ``value`` as an int from ``least`` to ``most``; anything with ``__index__`` is taken."""
+def integer(name: str, value: Any, least: int, most: int, of: str = "") -> int:
+    """Return ``value`` as an int from ``least`` to ``most``; anything with ``__index__`` is taken.
+
+    ``of`` says in the message whose limit ``most`` is.
+    """
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
     number = int(index(value))
     if not least <= number <= most:
-        raise extension.RangeError(f"{name} must be between {least} and {most}, got {number}")
+        raise extension.RangeError(f"{name} must be between {least} and {most}{of}, got {number}")
     return number
 
 

@@ -69,7 +69,8 @@ def local_qp_info(qp: c.QP, port_attr: c.PortAttr, gid: _GidLike, *, port: int, 
     return QPInfo(qp.qp_num, psn, port_attr.lid, gid, port, port_attr.active_mtu)
 
 
-_TO_RTS = frozenset(("timeout", "retry_cnt", "rnr_retry", "max_rd_atomic"))
+# What goes on to to_rts(), with the most that each holds.
+_TO_RTS = {"timeout": 31, "retry_cnt": 7, "rnr_retry": 7, "max_rd_atomic": 255}
 _REMOTE = ("qp_num", "psn", "lid", "gid", "mtu")
 _ROUTED_HOP_LIMIT = 64
 _GRH_REQUIRED = 1  # IBV_QPF_GRH_REQUIRED, the only port flag there is
@@ -114,8 +115,9 @@ def connect_rc(
     655 ms. The rest goes to ``QP.to_rts``: ``timeout`` (a code too: ``ack_timeout(us)``), ``retry_cnt``, ``rnr_retry``,
     ``max_rd_atomic``.
 
-    Raises ``TypeError`` for another keyword and ``ValueError`` for a depth that this device does not have, both
-    before the queue pair is touched; a receive that is refused leaves it in INIT. The verbs called are
+    Raises ``TypeError`` for another keyword or something of the wrong kind and ``ValueError`` for a value out of range
+    or a depth that this device does not have, all before the queue pair is touched; a receive that is refused leaves it
+    in INIT. The verbs called are
     ``ibv_query_port``, ``ibv_query_gid``, ``ibv_query_device`` when a depth is given, and three times
     ``ibv_modify_qp``.
     """
@@ -125,6 +127,16 @@ def connect_rc(
     for name in _REMOTE:
         if not hasattr(remote, name):
             raise TypeError(f"remote must be a QPInfo, got {type(remote).__name__}")
+    for name, value, most in (
+        ("sgid_index", sgid_index, 2**8 - 1),
+        ("access", access, 2**32 - 1),
+        ("local_psn", local_psn, 2**24 - 1),
+        ("min_rnr_timer", min_rnr_timer, 31),
+        ("hop_limit", 0 if hop_limit is None else hop_limit, 2**8 - 1),
+        *((name, value, _TO_RTS[name]) for name, value in rts_kwargs.items() if name != "max_rd_atomic"),
+    ):
+        integer(name, value, 0, most)
+    integer("remote.mtu" if mtu is None else "mtu", remote.mtu if mtu is None else mtu, c.IBV_MTU_256, c.IBV_MTU_4096)
     ctx = qp.pd.context
     _check_depths(ctx, max_dest_rd_atomic, rts_kwargs.get("max_rd_atomic", 1))
     port_attr = ctx.query_port(port)
@@ -159,8 +171,7 @@ def _check_depths(ctx: c.Context, max_dest_rd_atomic: int, max_rd_atomic: int) -
         ("max_dest_rd_atomic", max_dest_rd_atomic, attr.max_qp_rd_atom, "max_qp_rd_atom"),
         ("max_rd_atomic", max_rd_atomic, attr.max_qp_init_rd_atom, "max_qp_init_rd_atom"),
     ):
-        if not 0 <= depth <= limit:
-            raise ValueError(f"{name} must be between 0 and {limit}, the {of} of device {ctx.name}, got {depth}")
+        integer(name, depth, 0, limit, f", the {of} of device {ctx.name}")
 
 
 def _needs_grh(ctx: c.Context, port_attr: c.PortAttr, port: int, sgid_index: int, remote: QPInfo) -> bool:

@@ -39,6 +39,8 @@ def ack_timeout(us: float) -> int:
 
 def _encode(name: str, us: float, codes: tuple[tuple[int, float], ...]) -> int:
     """The first code, from the shortest time on, whose time is long enough."""
+    if not hasattr(us, "__float__") and not hasattr(us, "__index__"):
+        raise TypeError(f"{name}() takes microseconds as a number, not {type(us).__name__}")
     if us > 0:
         for code, time in codes:
             if us <= time:
