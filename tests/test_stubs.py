@@ -16,7 +16,8 @@ import pytest
 
 Function = Union[ast.FunctionDef, ast.AsyncFunctionDef]
 # What every class has, or what Python itself asks for and nobody reads about.
-UNLISTED = set(dir(object)) | {"__weakref__", "__dict__", "__module__", "__slotnames__"}  # the last is of copyreg
+# "__slotnames__" is of copyreg, "__del__" how the interpreter shows a finalizer.
+UNLISTED = set(dir(object)) | {"__weakref__", "__dict__", "__module__", "__slotnames__", "__del__"}
 needs_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="needs mypy")
 
 
