@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "args.h"
@@ -257,17 +258,14 @@ PyObject *core_raise_format(struct core_state *state, int err, const char *opera
     return NULL;
 }
 
-PyObject *core_raise_unsupported(struct core_state *state, const char *library, const char *operation,
-                                 const char *since)
+PyObject *core_raise_unsupported(struct core_state *state, const struct loader_library *library, const char *function)
 {
-    PyObject *detail =
-        PyUnicode_FromFormat("the installed %s has no such function; rdma-core %s brings it", library, since);
+    char name[32];
 
-    if (!detail)
-        return NULL;
-    raise_class(state->types[CORE_TYPE_UNSUPPORTED_ERROR], EOPNOTSUPP, operation, detail);
-    Py_DECREF(detail);
-    return NULL;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(library->soname, "."), library->soname);
+    return core_raise_unsupported_format(state, function,
+                                         "the installed %s has no such function; rdma-core %s brings it", name,
+                                         loader_since(library, function));
 }
 
 PyObject *core_raise_unsupported_format(struct core_state *state, const char *operation, const char *format, ...)

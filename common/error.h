@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdint.h>
 
+#include "loader.h"
 #include "state.h"
 
 extern const PyType_Spec core_unsupported_error_spec;
@@ -40,12 +41,8 @@ PyObject *core_raise_format(struct core_state *state, int err, const char *opera
 PyObject *core_raise_format_v(struct core_state *state, int err, const char *operation, const char *format,
                               va_list values);
 
-/*
- * Raises UnsupportedError for a function that the installed library ("libibverbs") lacks; `since` is the rdma-core
- * release that has it.
- */
-PyObject *core_raise_unsupported(struct core_state *state, const char *library, const char *operation,
-                                 const char *since);
+/* Raises UnsupportedError for a function that the installed library lacks. */
+PyObject *core_raise_unsupported(struct core_state *state, const struct loader_library *library, const char *function);
 
 /* The same for what a device or the library's provider does not have, in words of the caller's. */
 PyObject *core_raise_unsupported_format(struct core_state *state, const char *operation, const char *format, ...);

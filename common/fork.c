@@ -34,6 +34,6 @@ PyObject *core_fork_status(PyObject *module, PyObject *ignored)
     if (!state)
         return NULL;
     if (!verbs.is_fork_initialized)
-        return core_raise_unsupported(state, "libibverbs", "ibv_is_fork_initialized", verbs_since("ibv_is_fork_initialized"));
+        return core_raise_unsupported(state, &verbs_library, "ibv_is_fork_initialized");
     return PyLong_FromLong((long)verbs.is_fork_initialized());
 }

@@ -90,17 +90,40 @@ void *loader_open(const char *soname, const char *variable, char *reason, size_t
 int loader_bind(void *handle, void *table, const struct loader_symbol *symbols, size_t count, char *reason,
                 size_t reason_size)
 {
-    for (size_t i = 0; i < count; i++) {
-        /* Plain dlsym, never dlvsym: it gives the default version, which is the one to call. */
-        void *function = dlsym(handle, symbols[i].name);
-        if (!function && symbols[i].required) {
+    for (size_t i = 0; i < count; i++)
+        if (symbols[i].required && !dlsym(handle, symbols[i].name)) {
             snprintf(reason, reason_size, "%s has no function %s; rdma-core %s or newer is needed", loader_path(handle),
                      symbols[i].name, symbols[i].since);
             return -1;
         }
+    for (size_t i = 0; i < count; i++) {
+        /* Plain dlsym, never dlvsym: it gives the default version, which is the one to call. */
+        void *function = dlsym(handle, symbols[i].name);
+
         memcpy((char *)table + symbols[i].offset, &function, sizeof function);
     }
     return 0;
+}
+
+int loader_load(struct loader_library *self, char *reason, size_t reason_size)
+{
+    void *handle;
+
+    if (self->handle)
+        return 0;
+    handle = loader_open(self->soname, self->variable, reason, reason_size);
+    if (!handle || loader_bind(handle, self->table, self->symbols, self->count, reason, reason_size) < 0)
+        return -1;
+    self->handle = handle;
+    return 0;
+}
+
+const char *loader_since(const struct loader_library *self, const char *function)
+{
+    for (size_t i = 0; i < self->count; i++)
+        if (strcmp(self->symbols[i].name, function) == 0)
+            return self->symbols[i].since;
+    return "?";
 }
 
 const char *loader_path(void *handle)

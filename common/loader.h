@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opens one shared library and fills one table of function pointers from it. Knows no verb and no Python.
+ * Opens shared libraries and fills tables of function pointers from them. Knows no verb and no Python.
  *
  * A library that was opened is never closed: objects that outlive a module still call into it.
  */
@@ -30,10 +30,30 @@ void *loader_open(const char *soname, const char *variable, char *reason, size_t
 
 /*
  * Fills `table` from the library. A missing optional symbol leaves NULL. Returns 0; or -1 with the reason in
- * `reason`, naming the first required symbol that is missing and the file that was loaded.
+ * `reason`, naming the first required symbol that is missing and the file that was loaded, and the table as it was.
  */
 int loader_bind(void *handle, void *table, const struct loader_symbol *symbols, size_t count, char *reason,
                 size_t reason_size);
+
+/* A library that is loaded once: where it is looked for, and what of it goes where. */
+struct loader_library {
+    const char *soname, *variable; /* as loader_open takes them */
+    const struct loader_symbol *symbols;
+    size_t count;
+    void *table;
+    void *handle; /* NULL until it is loaded */
+};
+#define LOADER_LIBRARY(soname, variable, symbols, table)                                                               \
+    {soname, variable, symbols, sizeof symbols / sizeof *symbols, table, NULL}
+
+/*
+ * Opens it and fills its table, once; a failure is tried again the next time. Returns 0, or -1 with the reason in words
+ * for a person. Callers hold the GIL or are alone.
+ */
+int loader_load(struct loader_library *self, char *reason, size_t reason_size);
+
+/* The release that brought a function ("34" for "ibv_reg_dmabuf_mr"); "?" if it is not listed. */
+const char *loader_since(const struct loader_library *self, const char *function);
 
 /* The path of the file that a handle was loaded from, as the dynamic linker knows it; "?" if it does not. */
 const char *loader_path(void *handle);

@@ -156,7 +156,7 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_s
         core_check_open(pd, "reg_dmabuf_mr") < 0)
         return NULL;
     if (!verbs.reg_dmabuf_mr)
-        return core_raise_unsupported(state, "libibverbs", "ibv_reg_dmabuf_mr", verbs_since("ibv_reg_dmabuf_mr"));
+        return core_raise_unsupported(state, &verbs_library, "ibv_reg_dmabuf_mr");
 
     self = mr_begin(pd, values[5], NULL, iova, length, "reg_dmabuf_mr");
     if (!self)

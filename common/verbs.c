@@ -6,10 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "loader.h"
-
-#define VERBS_SONAME "libibverbs.so.1"
-
 /* Bits that a library or kernel may ignore (IBV_ACCESS_OPTIONAL_RANGE of newer headers). */
 #define VERBS_ACCESS_OPTIONAL 0x3ff00000u
 
@@ -24,33 +20,11 @@ static const struct loader_symbol verbs_symbols[] = {
     {"_ibv_query_gid_table", offsetof(struct verbs, query_gid_table), false, "32"},
 };
 
+struct loader_library verbs_library = LOADER_LIBRARY("libibverbs.so.1", LOADER_RDMA_PATH, verbs_symbols, &verbs);
+
 int verbs_load(char *reason, size_t reason_size)
 {
-    static bool loaded;
-    struct verbs table;
-    void *handle;
-
-    if (loaded)
-        return 0;
-
-    handle = loader_open(VERBS_SONAME, LOADER_RDMA_PATH, reason, reason_size);
-    if (!handle)
-        return -1;
-
-    if (loader_bind(handle, &table, verbs_symbols, sizeof verbs_symbols / sizeof *verbs_symbols, reason, reason_size))
-        return -1;
-
-    verbs = table;
-    loaded = true;
-    return 0;
-}
-
-const char *verbs_since(const char *name)
-{
-    for (size_t i = 0; i < sizeof verbs_symbols / sizeof *verbs_symbols; i++)
-        if (strcmp(verbs_symbols[i].name, name) == 0)
-            return verbs_symbols[i].since;
-    return "?";
+    return loader_load(&verbs_library, reason, reason_size);
 }
 
 int verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *ret_attr)

@@ -3,8 +3,8 @@
  * libibverbs as this core calls it: a table of what the library exports, and our own versions of those inlines of
  * verbs.h that call an exported function and would leave an undefined symbol behind. Knows no Python.
  *
- * The table is written once, when the module that it is linked into is first imported, and never freed. Functions here return 0 or a positive
- * errno, or NULL with errno set, whichever their verb returns.
+ * The table is written once, when the module that it is linked into is first imported, and never freed. Functions here
+ * return 0 or a positive errno, or NULL with errno set, whichever their verb returns.
  */
 #ifndef CORE_VERBS_H
 #define CORE_VERBS_H
@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
+#include "loader.h"
 #include "verbs_symbols.h"
 
 struct verbs {
@@ -24,14 +25,9 @@ struct verbs {
 
 extern struct verbs verbs;
 
-/*
- * Opens libibverbs.so.1 and fills the table, once. Returns 0, or -1 with the reason, in words for a
- * person. Callers hold the GIL or are alone.
- */
+/* libibverbs.so.1, and loader_load of it. */
+extern struct loader_library verbs_library;
 int verbs_load(char *reason, size_t reason_size);
-
-/* The first rdma-core release that has an exported verb ("34" for "ibv_reg_dmabuf_mr"); "?" if it is not listed. */
-const char *verbs_since(const char *name);
 
 /* ibv_query_port, which the exported symbol answers only in part: fields that the library lacks are zero. */
 int verbs_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *ret_attr);

@@ -46,7 +46,9 @@ static PyObject *open_driver(PyObject *module, PyObject *ignored)
 
     (void)module;
     (void)ignored;
-    return cuda_driver_open(reason, sizeof reason) < 0 ? PyUnicode_DecodeLocale(reason, "surrogateescape") : nothing();
+    if (loader_load(&cuda_library, reason, sizeof reason) < 0)
+        return PyUnicode_DecodeLocale(reason, "surrogateescape");
+    return nothing();
 }
 
 static PyObject *since(PyObject *module, PyObject *args)
@@ -54,7 +56,7 @@ static PyObject *since(PyObject *module, PyObject *args)
     const char *function;
 
     (void)module;
-    return PyArg_ParseTuple(args, "s", &function) ? PyUnicode_FromString(cuda_driver_since(function)) : NULL;
+    return PyArg_ParseTuple(args, "s", &function) ? PyUnicode_FromString(loader_since(&cuda_library, function)) : NULL;
 }
 
 static PyObject *init(PyObject *module, PyObject *ignored)

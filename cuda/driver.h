@@ -2,7 +2,7 @@
 /*
  * libcuda, the user half of NVIDIA's driver: opened when first asked for, never closed, and declared by ourselves, so
  * that nothing of CUDA is needed to build. Knows no Python and holds no lock; every function here may block in the
- * driver, so callers that have the GIL give it up, cuda_driver_open apart.
+ * driver, so callers that have the GIL give it up.
  */
 #ifndef CUDA_DRIVER_H
 #define CUDA_DRIVER_H
@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "driver_symbols.h"
+#include "loader.h"
 
 struct cuda_driver {
 #define CUDA_MEMBER(name, since, parameters) int(*name) parameters;
@@ -56,13 +57,10 @@ struct cuda_fault {
      (fault)->code = cuda_driver.function ? cuda_driver.function(__VA_ARGS__) : CUDA_MISSING)
 
 /*
- * Opens libcuda.so.1, from the directory that RDMA_CUDA_LIBRARY_PATH names if it is set, and fills the table; once a
- * process, but a failure is tried again the next time. Returns 0, or -1 with the reason. Callers hold the GIL.
+ * libcuda.so.1, from the directory that RDMA_CUDA_LIBRARY_PATH names if it is set, to be loaded before anything else
+ * here is called; its functions' releases are CUDA's.
  */
-int cuda_driver_open(char *reason, size_t reason_size);
-
-/* The CUDA release that brought a function; "?" for one that is not listed. */
-const char *cuda_driver_since(const char *function);
+extern struct loader_library cuda_library;
 
 /* cuInit, which fixes what CUDA_VISIBLE_DEVICES says for the life of the process. Returns the code. */
 int cuda_driver_init(struct cuda_fault *fault);

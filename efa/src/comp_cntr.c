@@ -85,7 +85,7 @@ static int check_capable(struct efa_context *context)
     if (efa_context_ask(context, "create_comp_cntr", &device) < 0)
         return -1;
     if (!efadv.create_comp_cntr || !efadv.destroy_comp_cntr || !efadv.qp_attach_comp_cntr) {
-        core_raise_unsupported(state, "libefa", "efadv_create_comp_cntr", efadv_since("efadv_create_comp_cntr"));
+        core_raise_unsupported(state, &efadv_library, "efadv_create_comp_cntr");
         return -1;
     }
     if (device && device->device_caps & DV_CAP_COMP_CNTR)

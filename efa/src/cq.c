@@ -54,7 +54,7 @@ PyObject *efa_cq_query(PyObject *op, PyObject *ignored)
     if (core_check_open(self, "query_efa") < 0)
         return NULL;
     if (!efadv.query_cq)
-        return core_raise_unsupported(self->state, "libefa", "efadv_query_cq", efadv_since("efadv_query_cq"));
+        return core_raise_unsupported(self->state, &efadv_library, "efadv_query_cq");
     err = verbs_errno(efadv.query_cq(self->handle, &attr, sizeof attr)); /* asks nobody but the library */
     return err ? core_raise(self->state, err, "efadv_query_cq", NULL) : efa_cq_attr_new(self->state, &attr);
 }

@@ -227,7 +227,7 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
         efa_context_ask(context, "create_cq_ex", &device) < 0)
         return NULL;
     if (!efadv.create_cq || !efadv.cq_from_ibv_cq_ex)
-        return core_raise_unsupported(state, "libefa", "efadv_create_cq", efadv_since("efadv_create_cq"));
+        return core_raise_unsupported(state, &efadv_library, "efadv_create_cq");
     if (!device)
         return core_raise_format(state, EOPNOTSUPP, "efadv_create_cq", "%s is not an EFA device", context->core.name);
     if (check_capable(context, device, &efa) < 0)

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader.h"
-
 /* ---- layouts: ABI, as the library lays them out on 64-bit machines -------------------------------------------------- */
 
 #define SIZE(type, size) _Static_assert(sizeof(struct type) == (size), "size of " #type)
@@ -93,6 +91,8 @@ static const struct loader_symbol symbols[] = {
 #undef OPTIONAL
 };
 
+struct loader_library efadv_library = LOADER_LIBRARY("libefa.so.1", LOADER_RDMA_PATH, symbols, &efadv);
+
 static const struct loader_symbol counter_symbols[] = {
 #define OPTIONAL(name, since, type, parameters) {"ibv_" #name, offsetof(struct efadv, name), false, since},
     COMP_CNTR_SYMBOLS(OPTIONAL)
@@ -102,56 +102,33 @@ static const struct loader_symbol counter_symbols[] = {
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* libefa.so.1.2.44.0 is of rdma-core 44.0: two numbers of the interface, then two of the release. */
-static void find_release(void *handle, const struct efadv *table)
+static void find_release(void)
 {
     struct efadv_release *release = &efadv_release;
     char real[PATH_MAX];
     const char *name;
     unsigned minor;
 
-    snprintf(release->path, sizeof release->path, "%s", loader_path(handle));
+    snprintf(release->path, sizeof release->path, "%s", loader_path(efadv_library.handle));
     if (!realpath(release->path, real))
         snprintf(real, sizeof real, "%s", release->path);
     name = strrchr(real, '/');
     if (sscanf(name ? name + 1 : real, "libefa.so.1.%*u.%u.%u", &release->release, &minor) != 2)
         release->release = minor = 0;
 
-    release->skips_stale = table->query_cq != NULL;
-    release->cuts_receives = !table->query_cq && release->release < 57 && !(release->release == 56 && minor >= 1);
+    release->skips_stale = efadv.query_cq != NULL;
+    release->cuts_receives = !efadv.query_cq && release->release < 57 && !(release->release == 56 && minor >= 1);
 }
 
 int efadv_load(char *reason, size_t reason_size)
 {
-    static bool loaded;
-    struct efadv table;
-    void *libibverbs, *libefa;
+    static struct loader_library counters =
+        LOADER_LIBRARY("libibverbs.so.1", LOADER_RDMA_PATH, counter_symbols, &efadv);
 
-    if (loaded)
-        return 0;
-
-    libibverbs = loader_open("libibverbs.so.1", LOADER_RDMA_PATH, reason, reason_size);
-    libefa = libibverbs ? loader_open("libefa.so.1", LOADER_RDMA_PATH, reason, reason_size) : NULL;
-    if (!libefa)
+    if (loader_load(&counters, reason, reason_size) < 0 || loader_load(&efadv_library, reason, reason_size) < 0)
         return -1;
-    if (loader_bind(libefa, &table, symbols, COUNT(symbols), reason, reason_size) ||
-        loader_bind(libibverbs, &table, counter_symbols, COUNT(counter_symbols), reason, reason_size))
-        return -1;
-
-    find_release(libefa, &table);
-    efadv = table;
-    loaded = true;
+    find_release();
     return 0;
-}
-
-const char *efadv_since(const char *name)
-{
-    for (size_t i = 0; i < COUNT(symbols); i++)
-        if (strcmp(symbols[i].name, name) == 0)
-            return symbols[i].since;
-    for (size_t i = 0; i < COUNT(counter_symbols); i++)
-        if (strcmp(counter_symbols[i].name, name) == 0)
-            return counter_symbols[i].since;
-    return "?";
 }
 
 static bool is_present(const struct loader_symbol *symbol)

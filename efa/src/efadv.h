@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "loader.h"
+
 /* ---- what goes in and comes out ----------------------------------------------------------------------------------- */
 
 struct dv_device_attr {
@@ -196,11 +198,9 @@ struct efadv_release {
 
 extern struct efadv_release efadv_release;
 
-/* Opens libefa.so.1, after libibverbs, and fills the table, once. 0, or -1 with the reason in words. With the GIL. */
+/* libefa.so.1; and loader_load of it, after libibverbs, which has the table's functions of counters. */
+extern struct loader_library efadv_library;
 int efadv_load(char *reason, size_t reason_size);
-
-/* The rdma-core release that brought a function of the table ("50" for "efadv_query_mr"); "?" if it is not listed. */
-const char *efadv_since(const char *name);
 
 /* Whether the library is of that rdma-core release, or newer: 1 or 0; -1 where neither its name nor what it has tells. */
 int efadv_is_of(unsigned release);

@@ -17,7 +17,7 @@ static PyObject *mr_query_efa(PyObject *op, PyObject *ignored)
     if (core_check_open(self, "query_efa") < 0)
         return NULL;
     if (!efadv.query_mr)
-        return core_raise_unsupported(self->state, "libefa", "efadv_query_mr", efadv_since("efadv_query_mr"));
+        return core_raise_unsupported(self->state, &efadv_library, "efadv_query_mr");
     if (core_enter(self, "query_efa") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS

@@ -161,7 +161,7 @@ static PyObject *qp_query_wqs(PyObject *op, PyObject *ignored)
     if (core_check_open(self, "query_wqs") < 0)
         return NULL;
     if (!efadv.query_qp_wqs)
-        return core_raise_unsupported(self->state, "libefa", "efadv_query_qp_wqs", efadv_since("efadv_query_qp_wqs"));
+        return core_raise_unsupported(self->state, &efadv_library, "efadv_query_qp_wqs");
     err = verbs_errno(efadv.query_qp_wqs(self->handle, &send, &receive, sizeof send)); /* asks nobody but the library */
     if (err)
         return core_raise(self->state, err, "efadv_query_qp_wqs", NULL);

@@ -111,7 +111,7 @@ static PyObject *cm_id_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     }
     if (!PyArg_ParseTuple(args, "i", &port_space))
         return NULL;
-    if (rdmacm_load(reason, sizeof reason) < 0) {
+    if (loader_load(&rdmacm_library, reason, sizeof reason) < 0) {
         PyErr_Format(PyExc_ImportError,
                      "%s\nconnections through RDMA-CM need librdmacm: install librdmacm1 (Debian, Ubuntu, SUSE), librdmacm "
                      "(Fedora, RHEL) or rdma-core (Arch, Alpine)",
@@ -157,7 +157,7 @@ static PyObject *result(struct cm_id *self, int failed, int err, const char *fun
 
 static PyObject *raise_missing(struct cm_id *self, const char *function)
 {
-    return core_raise_unsupported(self->base.state, "librdmacm", function, rdmacm_since(function));
+    return core_raise_unsupported(self->base.state, &rdmacm_library, function);
 }
 
 /* A socket address from bytes, or NULL from None. Returns 0, or -1 with ValueError. */

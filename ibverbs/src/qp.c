@@ -257,7 +257,7 @@ static PyObject *multicast(struct core_qp *self, PyObject *const *args, Py_ssize
         (values[1] && core_u16(state, values[1], "lid", &lid) < 0))
         return NULL;
     if (!verb)
-        return core_raise_unsupported(state, "libibverbs", name, verbs_since(name));
+        return core_raise_unsupported(state, &verbs_library, name);
     if (core_enter(&self->base, method) < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS

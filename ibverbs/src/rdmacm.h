@@ -9,6 +9,7 @@
 #include <rdma/rdma_cma.h>
 #include <stddef.h>
 
+#include "loader.h"
 #include "rdmacm_symbols.h"
 
 struct rdmacm {
@@ -19,10 +20,7 @@ struct rdmacm {
 
 extern struct rdmacm rdmacm;
 
-/* Opens librdmacm.so.1 and fills the table, once. Returns 0, or -1 with the reason. Callers hold the GIL. */
-int rdmacm_load(char *reason, size_t reason_size);
-
-/* The first rdma-core release that has a function ("23" for "rdma_establish"). */
-const char *rdmacm_since(const char *name);
+/* librdmacm.so.1, to be loaded before the table is looked at. */
+extern struct loader_library rdmacm_library;
 
 #endif

@@ -117,9 +117,9 @@ static void loads(const char *folder, bool old)
     /* Once loaded, the environment does not matter any more. */
     setenv("RDMA_LIBRARY_PATH", "/nonexistent", 1);
     CHECK(verbs_load(reason, sizeof reason) == 0);
-    CHECK(strcmp(verbs_since("ibv_reg_dmabuf_mr"), "34") == 0);
-    CHECK(strcmp(verbs_since("ibv_reg_mr_iova2"), "28") == 0);
-    CHECK(strcmp(verbs_since("ibv_unheard_of"), "?") == 0);
+    CHECK(strcmp(loader_since(&verbs_library, "ibv_reg_dmabuf_mr"), "34") == 0);
+    CHECK(strcmp(loader_since(&verbs_library, "ibv_reg_mr_iova2"), "28") == 0);
+    CHECK(strcmp(loader_since(&verbs_library, "ibv_unheard_of"), "?") == 0);
     port_attributes_are_whole(lib, old);
     registration_drops_optional_bits(lib, old);
     one_dialect_of_errors();
