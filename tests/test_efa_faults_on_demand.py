@@ -53,7 +53,9 @@ def test_a_request_fails_and_the_queue_pair_goes_on(pair: Any, softrdma_faults: 
     a.do(a.read_wr(b))
 
 
-@pytest.mark.parametrize(("number", "status"), [(13, unresponsive), *((n, lambda ib: GENERAL) for n in (100, 101, 102, 200, 255))])
+@pytest.mark.parametrize(
+    ("number", "status"), [(13, unresponsive), *((n, lambda ib: GENERAL) for n in (100, 101, 102, 200, 255))]
+)
 def test_the_device_s_own_status_is_what_the_provider_translates(
     ib: Any, pair: Any, softrdma_faults: Any, number: int, status: Any
 ) -> None:
