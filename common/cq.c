@@ -204,7 +204,7 @@ int core_cq_reap(struct core_cq *self, uint32_t at, uint32_t most, uint32_t *ret
     return reap_plain(self, at, most, ret_found);
 }
 
-const struct core_cq_source core_cq_plain = {"ibv_poll_cq", core_cq_reap, NULL, false};
+const struct core_cq_source core_cq_plain = {"ibv_poll_cq", core_cq_reap, NULL, false, NULL};
 
 /* Raises for a poll that failed or lied. Always returns NULL. */
 static PyObject *raise_poll(struct core_cq *self, int err)

@@ -16,7 +16,9 @@
 
 #define CORE_CQ_REAP 64 /* how many completions one call of the library is asked for */
 #define CORE_CQ_SPIN 16 /* the same while a wait spins: one thread at a time, with entries of its own behind those */
-#define CORE_CQ_ROOM (CORE_CQ_REAP + CORE_CQ_SPIN)
+#define CORE_CQ_LEAVE 16 /* and for a source that looks when a queue pair goes */
+#define CORE_CQ_LEAVE_AT (CORE_CQ_REAP + CORE_CQ_SPIN)
+#define CORE_CQ_ROOM (CORE_CQ_LEAVE_AT + CORE_CQ_LEAVE)
 
 struct core_cq;
 
@@ -32,6 +34,8 @@ struct core_cq_source {
     /* Adds what else the module's WC holds to the object that was made from ready[at]. May be NULL. */
     void (*add)(struct core_cq *self, uint32_t at, PyObject *wc);
     bool needs_channel; /* the provider cannot be asked for an event of a queue that has no channel */
+    /* Before a queue pair of it is destroyed, and once it is `gone`. Without the GIL. May be NULL. */
+    void (*leave)(struct core_cq *self, uint32_t qp_num, bool gone);
 };
 
 struct core_cq {

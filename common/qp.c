@@ -19,10 +19,16 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Its completions may outlive it: the queues are told before it goes. */
-static void tell_cq(struct core_object *cq)
+/* Its completions may outlive it: the queues are told before it goes, and afterwards. */
+static void tell_cqs(struct core_qp *self, bool gone)
 {
-    __atomic_store_n(&((struct core_cq *)cq)->lost_qps, true, __ATOMIC_RELAXED);
+    struct core_cq *cqs[] = {(struct core_cq *)self->send_cq, (struct core_cq *)self->recv_cq};
+
+    for (int i = 0; i < (cqs[0] == cqs[1] ? 1 : 2); i++) {
+        __atomic_store_n(&cqs[i]->lost_qps, true, __ATOMIC_RELAXED);
+        if (cqs[i]->source->leave)
+            cqs[i]->source->leave(cqs[i], self->qp_num, gone);
+    }
 }
 
 static int qp_destroy(struct core_object *self)
@@ -30,11 +36,12 @@ static int qp_destroy(struct core_object *self)
     struct core_context *context = core_context_of(self);
     int err;
 
-    tell_cq(((struct core_qp *)self)->send_cq);
-    tell_cq(((struct core_qp *)self)->recv_cq);
+    tell_cqs((struct core_qp *)self, false);
     core_events_hold(&context->async);
     err = verbs_errno(verbs.destroy_qp(self->handle));
     core_events_release(&context->async);
+    if (!err)
+        tell_cqs((struct core_qp *)self, true);
     return err;
 }
 

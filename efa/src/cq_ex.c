@@ -25,7 +25,7 @@ static inline struct ibv_cq_ex *handle_of(const struct core_cq *self)
 /* What only a receive tells; of a send these fields are others' bytes, or nothing. */
 static void read_receive(struct efa_cq_ex *self, struct ibv_cq_ex *cq, uint32_t at)
 {
-    struct ibv_wc *wc = &self->core.ready[at];
+    struct ibv_wc *wc = &self->base.core.ready[at];
     struct efa_wc_extra *extra = &self->extra[at];
     union ibv_gid gid;
 
@@ -51,14 +51,14 @@ static void read_receive(struct efa_cq_ex *self, struct ibv_cq_ex *cq, uint32_t 
 /* The completion that the iterator stands on. Only what creation bought may be read: the rest are NULL. */
 static inline void read_current(struct efa_cq_ex *self, struct ibv_cq_ex *cq, uint32_t at)
 {
-    struct ibv_wc *wc = &self->core.ready[at];
+    struct ibv_wc *wc = &self->base.core.ready[at];
 
     wc->wr_id = cq->wr_id;
     wc->status = cq->status;
     wc->opcode = cq->read_opcode(cq);
     if (wc->status != IBV_WC_SUCCESS)
         wc->vendor_err = cq->read_vendor_err(cq);
-    if (self->wc_flags & IBV_WC_EX_WITH_QP_NUM)
+    if (self->wc_flags & IBV_WC_EX_WITH_QP_NUM || at >= CORE_CQ_LEAVE_AT)
         wc->qp_num = cq->read_qp_num(cq);
     if (self->tells_more)
         memset(&self->extra[at], 0, sizeof self->extra[at]);
@@ -69,7 +69,7 @@ static inline void read_current(struct efa_cq_ex *self, struct ibv_cq_ex *cq, ui
 /* Reads on while the iterator is open, which holds the queue's lock: into `ready` from `at` on, up to `end`. */
 static uint32_t read_all(struct efa_cq_ex *self, uint32_t at, uint32_t end, bool one_by_one)
 {
-    struct ibv_cq_ex *cq = handle_of(&self->core);
+    struct ibv_cq_ex *cq = handle_of(&self->base.core);
     int err = 0;
 
     while (!err) {
@@ -89,7 +89,7 @@ static uint32_t read_all(struct efa_cq_ex *self, uint32_t at, uint32_t end, bool
  * after such a one hand the previous request back a second time, so there the iterator is opened anew for each
  * completion as soon as a queue pair of the queue was destroyed.
  */
-static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_found)
+static int reap_library(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_found)
 {
     struct efa_cq_ex *self = (struct efa_cq_ex *)op;
     struct ibv_poll_cq_attr attr = {0};
@@ -118,6 +118,31 @@ static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_fo
     return 0;
 }
 
+static int reap(struct core_cq *op, uint32_t at, uint32_t most, uint32_t *ret_found)
+{
+    struct efa_cq_ex *self = (struct efa_cq_ex *)op;
+    struct ibv_wc *wc = &op->ready[at];
+
+    if (efa_spill_has_any(&self->base.spill)) {
+        *ret_found = efa_spill_take(&self->base.spill, wc, &self->extra[at], most);
+        for (uint32_t i = 0; i < *ret_found && !(self->wc_flags & IBV_WC_EX_WITH_QP_NUM); i++)
+            wc[i].qp_num = 0; /* which only we asked for */
+        if (*ret_found)
+            return 0;
+    }
+    return reap_library(op, at, most, ret_found);
+}
+
+static void leave(struct core_cq *op, uint32_t qp_num, bool gone)
+{
+    struct efa_cq_ex *self = (struct efa_cq_ex *)op;
+
+    if (gone)
+        efa_spill_drop(&self->base.spill, qp_num);
+    else if (!self->unreadable)
+        efa_cq_spill(&self->base, reap_library, self->extra);
+}
+
 static void add(struct core_cq *self, uint32_t at, PyObject *wc)
 {
     const struct efa_cq_ex *cq = (struct efa_cq_ex *)self;
@@ -128,7 +153,7 @@ static void add(struct core_cq *self, uint32_t at, PyObject *wc)
         memset(&((struct efa_wc *)wc)->extra, 0, sizeof(struct efa_wc_extra));
 }
 
-static const struct core_cq_source source = {"ibv_start_poll", reap, add, true};
+static const struct core_cq_source source = {"ibv_start_poll", reap, add, true, leave};
 
 /* ---- making ----------------------------------------------------------------------------------------------------------- */
 
@@ -240,6 +265,7 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
     attr.comp_vector = request.comp_vector;
     attr.channel = request.channel ? request.channel->handle : NULL;
     self->wc_flags = attr.wc_flags;
+    attr.wc_flags |= IBV_WC_EX_WITH_QP_NUM; /* for leave() */
     self->sgid = efa.wc_flags & DV_WC_WITH_SGID;
     self->unsolicited = efa.wc_flags & DV_WC_WITH_IS_UNSOLICITED;
     self->tells_more = efa.wc_flags != 0;
@@ -257,7 +283,7 @@ PyObject *efa_context_create_cq_ex(PyObject *op, PyObject *const *args, Py_ssize
     if (cq)
         self->dv = efadv.cq_from_ibv_cq_ex(cq);
     Py_END_ALLOW_THREADS
-    return core_cq_finish(&self->core, cq ? ibv_cq_ex_to_cq(cq) : NULL, err, "efadv_create_cq", &request);
+    return core_cq_finish(&self->base.core, cq ? ibv_cq_ex_to_cq(cq) : NULL, err, "efadv_create_cq", &request);
 }
 
 /* ---- the class -------------------------------------------------------------------------------------------------------- */
@@ -284,7 +310,8 @@ static PyGetSetDef cq_ex_getset[] = {
 static PyType_Slot cq_ex_slots[] = {
     {Py_tp_doc, "CQEx()\n--\n\nAn extended completion queue; Context.create_cq_ex() makes one."},
     {Py_tp_new, core_cq_no_constructor},
-    CORE_LIFETIME_SLOTS,
+    {Py_tp_traverse, core_object_traverse},
+    {Py_tp_dealloc, efa_cq_dealloc},
     {Py_tp_getset, cq_ex_getset},
     {0, NULL},
 };
