@@ -27,7 +27,7 @@ struct core_qp {
     PyObject *first_error; /* the first completion since it was reset that says what went wrong: a WC, or NULL */
 };
 
-/* ---- for the module's own way of making one: new, fill in init_attr, begin, its verb, finish ----------------------- */
+/* ---- for the module's own way of making one (qp_make.c): new, fill in init_attr, begin, its verb, finish ----------- */
 
 /*
  * A QP without a handle in a PD, with the queues that `init` names (read by attribute), checked; an SRQ only where the
