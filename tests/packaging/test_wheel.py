@@ -17,6 +17,7 @@ from test_symbols import C_LIBRARIES
 WHEEL = os.environ.get("RDMA_TEST_WHEEL")
 
 PACKAGE = Path(WHEEL or "").name.split("-")[0]
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(WHEEL is None, reason="needs RDMA_TEST_WHEEL, the path of a built wheel")
 
@@ -55,6 +56,12 @@ def test_it_holds_the_package_and_nothing_else(files: list[str]) -> None:
     assert strays == []
     kinds = {Path(name).suffix for name in files if name.startswith(f"{PACKAGE}/")}
     assert kinds == {".py", ".pyi", ".so", ".typed"}
+
+
+def test_it_holds_every_python_file_that_the_package_carries(files: list[str]) -> None:
+    folders = (ROOT / PACKAGE / PACKAGE, ROOT / "common" / "python", ROOT / "cuda" / "python")
+    sources = {path.name for folder in folders for path in folder.glob("*.py")} - {"stub.py"}  # which makes the stub
+    assert sources - {name.rpartition("/")[2] for name in files} == set()
 
 
 def test_it_holds_the_stubs_and_the_licence(files: list[str]) -> None:
