@@ -9,20 +9,24 @@
 #include "args.h"
 #include "field.h"
 #include "qp_cap.h"
+#include "wr.h"
 
-/* Offsets are those of the C structure itself, not of an object. */
+/*
+ * Offsets are those of the C structure itself, not of an object. What the kernel's command or the packets have less room
+ * for than the structure would be cut on its way, so the limit is theirs.
+ */
 static const struct core_field fields[] = {
-#define QP_ATTR_FIELD(name)                                                                                            \
-    {#name, offsetof(struct ibv_qp_attr, name), sizeof(((struct ibv_qp_attr *)0)->name), CORE_FIELD_UNSIGNED,          \
-     UINT64_MAX >> (64 - 8 * sizeof(((struct ibv_qp_attr *)0)->name))}
-    QP_ATTR_FIELD(qp_state),
-    QP_ATTR_FIELD(cur_qp_state),
-    QP_ATTR_FIELD(path_mtu),
-    QP_ATTR_FIELD(path_mig_state),
+#define QP_ATTR_LIMITED(name, most)                                                                                    \
+    {#name, offsetof(struct ibv_qp_attr, name), sizeof(((struct ibv_qp_attr *)0)->name), CORE_FIELD_UNSIGNED, most}
+#define QP_ATTR_FIELD(name) QP_ATTR_LIMITED(name, UINT64_MAX >> (64 - 8 * sizeof(((struct ibv_qp_attr *)0)->name)))
+    QP_ATTR_LIMITED(qp_state, UINT8_MAX),
+    QP_ATTR_LIMITED(cur_qp_state, UINT8_MAX),
+    QP_ATTR_LIMITED(path_mtu, UINT8_MAX),
+    QP_ATTR_LIMITED(path_mig_state, UINT8_MAX),
     QP_ATTR_FIELD(qkey),
-    QP_ATTR_FIELD(rq_psn),
-    QP_ATTR_FIELD(sq_psn),
-    QP_ATTR_FIELD(dest_qp_num),
+    QP_ATTR_LIMITED(rq_psn, WR_PSN_MOST),
+    QP_ATTR_LIMITED(sq_psn, WR_PSN_MOST),
+    QP_ATTR_LIMITED(dest_qp_num, WR_QPN_MOST),
     QP_ATTR_FIELD(qp_access_flags),
     QP_ATTR_FIELD(pkey_index),
     QP_ATTR_FIELD(alt_pkey_index),
@@ -30,15 +34,16 @@ static const struct core_field fields[] = {
     QP_ATTR_FIELD(sq_draining),
     QP_ATTR_FIELD(max_rd_atomic),
     QP_ATTR_FIELD(max_dest_rd_atomic),
-    QP_ATTR_FIELD(min_rnr_timer),
+    QP_ATTR_LIMITED(min_rnr_timer, 31),
     QP_ATTR_FIELD(port_num),
-    QP_ATTR_FIELD(timeout),
-    QP_ATTR_FIELD(retry_cnt),
-    QP_ATTR_FIELD(rnr_retry),
+    QP_ATTR_LIMITED(timeout, 31),
+    QP_ATTR_LIMITED(retry_cnt, 7),
+    QP_ATTR_LIMITED(rnr_retry, 7),
     QP_ATTR_FIELD(alt_port_num),
-    QP_ATTR_FIELD(alt_timeout),
+    QP_ATTR_LIMITED(alt_timeout, 31),
     QP_ATTR_FIELD(rate_limit),
 #undef QP_ATTR_FIELD
+#undef QP_ATTR_LIMITED
 };
 
 #define FIELD_COUNT (sizeof fields / sizeof *fields)

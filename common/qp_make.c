@@ -133,12 +133,12 @@ static int read_sizes(struct core_state *state, PyObject *init, struct ibv_qp_ca
 static int read_type(struct core_state *state, PyObject *init, uint32_t default_type, uint32_t *ret)
 {
     PyObject *value = read_attr(state, init, CORE_NAME_qp_type);
+    uint64_t type = default_type;
     int failed = 0;
 
-    if (value == Py_None && default_type)
-        *ret = default_type;
-    else
-        failed = value ? core_u32(state, value, "qp_type", ret) : -1;
+    if (value != Py_None || !default_type) /* the kernel's command has 8 bits for it */
+        failed = value ? core_integer(state, value, "qp_type", 0, UINT8_MAX, &type) : -1;
+    *ret = (uint32_t)type;
     Py_XDECREF(value);
     return failed;
 }

@@ -287,7 +287,7 @@ CALLS: dict[str, tuple[str, Call, int, int]] = {
     "create_qp max_send_sge": ("max_send_sge", lambda r, v: r.make_qp(max_send_sge=v), 0, U32),
     "create_qp max_recv_sge": ("max_recv_sge", lambda r, v: r.make_qp(max_recv_sge=v), 0, U32),
     "create_qp max_inline_data": ("max_inline_data", lambda r, v: r.make_qp(max_inline_data=v), 0, U32),
-    "create_qp qp_type": ("qp_type", lambda r, v: r.make_qp(v), 0, U32),
+    "create_qp qp_type": ("qp_type", lambda r, v: r.make_qp(v), 0, U8),
     "mr.sge length": ("length", lambda r, v: r.mr.sge(v), 0, U32),
     "mr.sge offset": ("offset", lambda r, v: r.mr.sge(0, v), 0, U64),
 }
@@ -379,12 +379,13 @@ def test_poll_takes_integers_only(rig: Rig, wrong: Any) -> None:
         rig.cq.poll(wrong)
 
 
+#: Bit of QPAttrMask, and the most that goes through structure, kernel and packets without being cut.
 QP_FIELDS = {
-    "qp_state": (1, U32), "cur_qp_state": (2, U32), "qp_access_flags": (8, U32), "pkey_index": (16, U16),
-    "port_num": (32, U8), "qkey": (64, U32), "path_mtu": (256, U32), "timeout": (512, U8), "retry_cnt": (1024, U8),
-    "rnr_retry": (2048, U8), "rq_psn": (4096, U32), "max_rd_atomic": (8192, U8), "min_rnr_timer": (32768, U8),
-    "sq_psn": (65536, U32), "max_dest_rd_atomic": (131072, U8), "dest_qp_num": (1048576, U32),
-    "rate_limit": (33554432, U32), "path_mig_state": (262144, U32),
+    "qp_state": (1, U8), "cur_qp_state": (2, U8), "qp_access_flags": (8, U32), "pkey_index": (16, U16),
+    "port_num": (32, U8), "qkey": (64, U32), "path_mtu": (256, U8), "timeout": (512, 31), "retry_cnt": (1024, 7),
+    "rnr_retry": (2048, 7), "rq_psn": (4096, U24), "max_rd_atomic": (8192, U8), "min_rnr_timer": (32768, 31),
+    "sq_psn": (65536, U24), "max_dest_rd_atomic": (131072, U8), "dest_qp_num": (1048576, U24),
+    "rate_limit": (33554432, U32), "path_mig_state": (262144, U8),
 }  # fmt: skip
 
 
