@@ -17,6 +17,7 @@ import pytest
 from cm_ends import End, Server
 from endpoints import poll_for
 from place import Place, ipv4_of, seconds
+from test_cm_life import put_before
 
 pytestmark = [pytest.mark.only("ibverbs"), pytest.mark.needs("cm")]
 
@@ -110,18 +111,14 @@ def test_a_server_that_goes_away_before_its_acceptance_is_read_is_noticed(ib: An
     raw = client.cmid._channel.raw
     accepted = threading.Event()
 
-    class Late:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(raw, name)
+    def get_event() -> Any:
+        event = raw.get_event()
+        if event and event[0] == CONNECT_RESPONSE:
+            accepted.wait(seconds(10))
+            time.sleep(0.1)
+        return event
 
-        def get_event(self) -> Any:
-            event = raw.get_event()
-            if event and event[0] == CONNECT_RESPONSE:
-                accepted.wait(seconds(10))
-                time.sleep(0.1)
-            return event
-
-    client.cmid._channel.raw = Late()
+    put_before(client.cmid._channel, get_event=get_event)
     connecting = Connecting(client)
     request = listener.get_request(seconds(10))
     with contextlib.closing(End(ib, request)):
@@ -164,6 +161,22 @@ def test_closing_while_another_thread_connects_ends_it_and_names_its_call(ib: An
     assert isinstance(connecting.error, ib.VerbsError)
     assert (connecting.error.errno, connecting.error.operation) == (errno.EBADF, "CMID.connect")
     request.close()
+
+
+def test_closing_between_the_calls_of_an_attempt_ends_it_the_same_way(ib: Any, listener: Any, client: End) -> None:
+    """Here before the queue pair is asked for, which would say that it is closed, or stand in the wrong state."""
+    raw = client.cmid._channel.raw
+
+    def qp_attr(state: int) -> Any:
+        client.cmid.close()
+        return raw.qp_attr(state)
+
+    put_before(client.cmid._channel, qp_attr=qp_attr)
+    server = Server(ib, listener, timeout=0)
+    with pytest.raises(ib.VerbsError) as caught:
+        client.cmid.connect(timeout=seconds(10))
+    assert (caught.value.errno, caught.value.operation) == (errno.EBADF, "CMID.connect")
+    server.result().close()
 
 
 # ---- news that somebody else read ----------------------------------------------------------------------------------

@@ -149,6 +149,8 @@ class CMID(Closing):
         """Leave nothing of an attempt that failed; the error to raise for it."""
         if not course.begun:  # another one is under way, or it was closed before
             return error
+        if self._channel.closed and type(error) is VerbsError:  # whatever failed for that
+            error = VerbsError(course.operation, errno.EBADF, "it was closed meanwhile")
         self._give_up()
         if isinstance(error, CMError) and error.private_data:
             try:
