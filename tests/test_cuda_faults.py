@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
+import subprocess
 import sys
 import threading
 from functools import partial
@@ -120,6 +122,36 @@ def test_failures_at_random_leave_nothing_over_time(cuda: Any, driver: Driver, r
     assert descriptors() == before
     assert sys.getallocatedblocks() - blocks < 300
     assert driver.current() is None
+
+
+LEAVES = """
+import importlib, os, pathlib, sys
+from cuda_control import Driver, DeviceTensor
+from cuda_fixtures import Region
+package = importlib.import_module(sys.argv[1])
+cuda = importlib.import_module(sys.argv[1] + ".cuda")
+driver = Driver(pathlib.Path(os.environ["RDMA_CUDA_LIBRARY_PATH"]))
+driver.reset()
+class PD:
+    def reg_dmabuf_mr(self, offset, length, iova, fd, access): return Region(iova, length)
+tensor = DeviceTensor(driver.alloc(1 << 20), 1 << 20)
+driver.lib.cuInit(0)
+cache = package.RegistrationCache(PD(), 1)
+kept = [cuda.register_tensor(PD(), tensor, 1), cache.region(tensor), cache.sge(tensor)]
+circle = [kept, cache]; circle.append(circle)
+driver.fail("", -1)  # a call from now on ends the process
+"""
+
+
+def test_a_driver_that_is_gone_at_exit_is_not_called(ib: Any, cuda_driver: Driver) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVES, ib.__name__],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_threads_that_fail_and_threads_that_do_not_share_the_driver(

@@ -124,8 +124,11 @@ static int enter(const char *function, const char *format, ...)
     for (int i = 0; i < fake.rule_count; i++) {
         struct rule *rule = &fake.rules[i];
 
-        if ((!*rule->function || strcmp(rule->function, function) == 0) && ++rule->seen && (!rule->n || rule->seen == rule->n))
+        if ((!*rule->function || strcmp(rule->function, function) == 0) && ++rule->seen && (!rule->n || rule->seen == rule->n)) {
+            if (rule->code < 0)
+                abort();
             return rule->code;
+        }
     }
     if (!fake.initialized && strcmp(function, "cuInit") != 0 && strcmp(function, "cuDriverGetVersion") != 0)
         return NOT_INITIALIZED;

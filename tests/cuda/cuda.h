@@ -49,7 +49,10 @@ EXPORT int fake_free(uint64_t address);
 /* Where a test reads and writes what lies at a device address: the device's own addresses cannot be touched. */
 EXPORT void *fake_view(uint64_t address);
 
-/* The n-th call from now on of a function (1: the next), or of any where the name is "", gives a code; 0 for n: every. */
+/*
+ * The n-th call from now on of a function (1: the next), or of any where the name is "", gives a code; 0 for n: every.
+ * A code below 0 ends the process.
+ */
 EXPORT void fake_fail(const char *function, unsigned n, int code);
 
 /* No failures from now on, and an empty log. */
