@@ -34,7 +34,7 @@ struct core_cq_source {
     /* Adds what else the module's WC holds to the object that was made from ready[at]. May be NULL. */
     void (*add)(struct core_cq *self, uint32_t at, PyObject *wc);
     bool needs_channel; /* the provider cannot be asked for an event of a queue that has no channel */
-    /* Before a queue pair of it is destroyed, and once it is `gone`. Without the GIL. May be NULL. */
+    /* Before a queue pair of it is destroyed or reset, and once it is `gone`. Without the GIL. May be NULL. */
     void (*leave)(struct core_cq *self, uint32_t qp_num, bool gone);
 };
 

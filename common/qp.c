@@ -56,6 +56,8 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
         return -1;
     from = qp->state;
     Py_BEGIN_ALLOW_THREADS
+    if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+        core_qp_tell_cqs(self, false);
     errno = 0;
     err = verbs_errno(verbs.modify_qp(qp, attr, (int)mask));
     if (err) {

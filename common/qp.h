@@ -50,6 +50,9 @@ int core_qp_begin(struct core_qp *self, struct ibv_qp_init_attr *init, const cha
 PyObject *core_qp_finish(struct core_qp *self, struct ibv_qp *qp, int err, const char *verb, const char *detail,
                          const struct ibv_qp_init_attr *init);
 
+/* Its completions may outlive it, or its state: its queues hear of it (core_cq_source.leave). Without the GIL. */
+void core_qp_tell_cqs(struct core_qp *self, bool gone);
+
 /* ---- states ---------------------------------------------------------------------------------------------------------- */
 
 /* ibv_modify_qp without the GIL; on failure the error says from which state to which, and with what. 0 or -1. */

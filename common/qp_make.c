@@ -13,16 +13,18 @@
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Its completions may outlive it: the queues are told before it goes, and afterwards. */
-static void tell_cqs(struct core_qp *self, bool gone)
+void core_qp_tell_cqs(struct core_qp *self, bool gone)
 {
     struct core_cq *cqs[] = {(struct core_cq *)self->send_cq, (struct core_cq *)self->recv_cq};
 
-    for (int i = 0; i < (cqs[0] == cqs[1] ? 1 : 2); i++) {
-        __atomic_store_n(&cqs[i]->lost_qps, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < (cqs[0] == cqs[1] ? 1 : 2); i++)
         if (cqs[i]->source->leave)
             cqs[i]->source->leave(cqs[i], self->qp_num, gone);
-    }
+}
+
+static void lose(struct core_object *cq)
+{
+    __atomic_store_n(&((struct core_cq *)cq)->lost_qps, true, __ATOMIC_RELAXED);
 }
 
 static int qp_destroy(struct core_object *self)
@@ -30,12 +32,14 @@ static int qp_destroy(struct core_object *self)
     struct core_context *context = core_context_of(self);
     int err;
 
-    tell_cqs((struct core_qp *)self, false);
+    lose(((struct core_qp *)self)->send_cq);
+    lose(((struct core_qp *)self)->recv_cq);
+    core_qp_tell_cqs((struct core_qp *)self, false);
     core_events_hold(&context->async);
     err = verbs_errno(verbs.destroy_qp(self->handle));
     core_events_release(&context->async);
     if (!err)
-        tell_cqs((struct core_qp *)self, true);
+        core_qp_tell_cqs((struct core_qp *)self, true);
     return err;
 }
 

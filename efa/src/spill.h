@@ -2,7 +2,8 @@
 /*
  * Completions that were taken off a queue before a queue pair of it goes. One that is left behind is counted for whatever
  * queue pair has its number next: libefa before rdma-core 63 then writes beyond its arrays, and later ones do not know
- * those of requests with numbers of 64 bits either.
+ * those of requests with numbers of 64 bits either. One that is left behind when a queue pair is reset does the same harm, in
+ * all releases up to 65.
  */
 #ifndef EFA_SPILL_H
 #define EFA_SPILL_H
