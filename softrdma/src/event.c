@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Pipes, counts, and what waits for a service thread. */
+/* What is written into which pipe, what is counted, and what waits for a service thread. */
 #include "event.h"
-
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "fabric/borrow.h"
@@ -13,69 +8,12 @@
 #include "fd.h"
 #include "libc.h"
 #include "lock.h"
+#include "pipe.h"
 #include "process.h"
 #include "service.h"
 
-/* This process's ends of a pipe; valid while the generation is that of the shared object. Children inherit
- * both. Neither number is given back to the system while somebody uses it: it may be another file's the next
- * moment. */
-struct pipe_ends {
-    _Atomic uint32_t generation; /* set when the rest is there, and whoever clears it closes the write end */
-    _Atomic uint32_t ended;      /* the generation whose write end was closed, and which can still be read */
-    _Atomic uint32_t users;      /* threads between pipe_get and pipe_put */
-    _Atomic int read_fd, write_fd;
-};
-
 static struct pipe_ends async_pipe[MAX_CONTEXTS];
 static struct pipe_ends channel_pipe[MAX_CHANNELS];
-
-static int open_pipe(struct pipe_ends *ends, uint32_t generation)
-{
-    int fds[2];
-
-    if (pipe2(fds, O_CLOEXEC) != 0)
-        return -errno;
-    if (fds[0] >= FD_LIMIT) {
-        libc_get()->close(fds[0]);
-        libc_get()->close(fds[1]);
-        return -EMFILE;
-    }
-    libc_get()->fcntl(fds[1], F_SETFL, O_NONBLOCK);
-    ends->read_fd = fds[0];
-    ends->write_fd = fd_make_internal(fds[1]);
-    ends->generation = generation;
-    return fds[0];
-}
-
-static void close_pipe(struct pipe_ends *ends, int fd)
-{
-    uint32_t generation = ends->generation;
-    int write_fd = ends->write_fd;
-
-    if (!generation || ends->read_fd != fd ||
-        !atomic_compare_exchange_strong(&ends->generation, &generation, 0))
-        return;
-    while (atomic_load(&ends->users)) /* none of them waits for anything */
-        sched_yield();
-    fd_close_internal(write_fd);
-}
-
-/* Is the pipe this process's, and still open? Then it stays so until pipe_put. */
-static bool pipe_get(struct region *r, struct pipe_ends *ends, uint32_t generation)
-{
-    if (r != process.region || !generation || ends->generation != generation)
-        return false;
-    atomic_fetch_add(&ends->users, 1);
-    if (ends->generation == generation)
-        return true;
-    atomic_fetch_sub(&ends->users, 1);
-    return false;
-}
-
-static void pipe_put(struct pipe_ends *ends)
-{
-    atomic_fetch_sub(&ends->users, 1);
-}
 
 void event_in_child(void)
 {
@@ -87,16 +25,11 @@ void event_in_child(void)
     }
 }
 
-static bool write_event(const struct pipe_ends *ends, const void *event, size_t size)
-{
-    return libc_get()->write(ends->write_fd, event, size) == (ssize_t)size;
-}
-
 void event_context_opened(uint32_t context)
 {
     /* libibverbs closes the command descriptor first: another thread may take the place before the pipe of
      * the one that had it is closed. */
-    close_pipe(&async_pipe[context], async_pipe[context].read_fd);
+    pipe_close(&async_pipe[context], async_pipe[context].read_fd);
 }
 
 int event_open_async(struct region *r, uint32_t context)
@@ -105,7 +38,7 @@ int event_open_async(struct region *r, uint32_t context)
 
     if (async_pipe[context].generation == r->context[context].generation)
         return -EBUSY;
-    fd = open_pipe(&async_pipe[context], r->context[context].generation);
+    fd = pipe_open(&async_pipe[context], r->context[context].generation);
     if (fd >= 0)
         fd_set_kind(fd, FD_ASYNC, context);
     return fd;
@@ -119,7 +52,7 @@ int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel
 
         if (c->used)
             continue;
-        fd = open_pipe(&channel_pipe[i], r->generation + 1);
+        fd = pipe_open(&channel_pipe[i], r->generation + 1);
         if (fd < 0)
             return fd;
         if (c->generation == 0)
@@ -138,17 +71,9 @@ int event_open_channel(struct region *r, uint32_t context, uint32_t *ret_channel
     return -EMFILE;
 }
 
-/* The reading end goes, whether or not the other has gone before. */
-static void close_reader(struct pipe_ends *ends, int fd)
-{
-    if (ends->read_fd == fd)
-        atomic_store(&ends->ended, 0);
-    close_pipe(ends, fd);
-}
-
 void event_async_fd_closed(uint32_t context, int fd)
 {
-    close_reader(&async_pipe[context], fd);
+    pipe_close_reader(&async_pipe[context], fd);
 }
 
 /* One of the channel's queues has an event less to acknowledge; the caller holds region.lock. */
@@ -166,21 +91,11 @@ static void uncount(struct region *r, uint32_t channel, uint64_t user)
     }
 }
 
-/* A pipe's reading end once more, in a description of our own that does not block while another thread reads
- * too. */
-static int open_again(int read_fd)
-{
-    char path[40];
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", read_fd);
-    return libc_get()->open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-}
-
 /* Events that nobody has read go with the descriptor, and nobody will wait for them to be acknowledged. */
 static void discard_unread(struct region *r, uint32_t channel, int read_fd)
 {
     struct ib_uverbs_comp_event_desc event;
-    int fd = open_again(read_fd);
+    int fd = pipe_open_again(read_fd);
 
     if (fd < 0)
         return;
@@ -200,7 +115,7 @@ void event_channel_fd_closed(uint32_t channel, int fd)
     if (mine)
         atomic_store(&c->closed, 1); /* before the number is given back: see borrow.c */
     lock_give(&r->lock);
-    close_reader(&channel_pipe[channel], fd);
+    pipe_close_reader(&channel_pipe[channel], fd);
     lock_take(&r->lock);
     if (mine) {
         discard_unread(r, channel, fd);
@@ -228,7 +143,7 @@ void event_completion(struct region *r, struct cq *cq)
         return;
     c = &r->channel[cq->channel];
     if (pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation)) {
-        if (write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
+        if (pipe_write(&channel_pipe[cq->channel], &event, sizeof(event)))
             atomic_fetch_add(&cq->comp_events, 1);
         pipe_put(&channel_pipe[cq->channel]);
         return;
@@ -260,7 +175,7 @@ void event_write_pending(struct region *r)
             event.cq_handle = cq->user;
             for (uint32_t n = atomic_exchange(&cq->pending, 0); n; n--) {
                 atomic_fetch_sub(&r->events_pending, 1);
-                if (cq->used && write_event(&channel_pipe[cq->channel], &event, sizeof(event)))
+                if (cq->used && pipe_write(&channel_pipe[cq->channel], &event, sizeof(event)))
                     atomic_fetch_add(&cq->comp_events, 1);
             }
             lock_give(&cq->lock);
@@ -279,7 +194,7 @@ void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t e
     TRACE("async event %u", type);
     lock_take(&c->events_lock);
     if (here) {
-        queued = write_event(&async_pipe[context], &event, sizeof(event));
+        queued = pipe_write(&async_pipe[context], &event, sizeof(event));
         pipe_put(&async_pipe[context]);
     } else {
         queued = c->async_tail - c->async_head < MAX_PENDING_ASYNC;
@@ -307,40 +222,13 @@ void event_write_pending_async(struct region *r)
             struct pending_async *p = &c->pending[c->async_head % MAX_PENDING_ASYNC];
             struct ib_uverbs_async_event_desc event = {.element = p->element, .event_type = p->event_type};
 
-            if (!write_event(&async_pipe[i], &event, sizeof(event)))
+            if (!pipe_write(&async_pipe[i], &event, sizeof(event)))
                 break;
         }
         atomic_store(&c->async_pending, c->async_head != c->async_tail);
         lock_give(&c->events_lock);
         pipe_put(&async_pipe[i]);
     }
-}
-
-/* The write end alone goes: what was written before can still be read, and then comes the end. */
-static void end_pipe(struct pipe_ends *ends)
-{
-    uint32_t generation = ends->generation;
-
-    atomic_store(&ends->ended, generation);
-    close_pipe(ends, ends->read_fd);
-}
-
-/* Events of that element in a pipe that has ended: nothing can be written back to it, so they stay. */
-static uint32_t count_unread(struct pipe_ends *ends, uint32_t generation, uint64_t element, size_t size)
-{
-    uint64_t event[2];
-    uint32_t unread = 0;
-    int copy[2];
-
-    if (!generation || atomic_load(&ends->ended) != generation || pipe2(copy, O_CLOEXEC | O_NONBLOCK) != 0)
-        return 0;
-    if (tee(ends->read_fd, copy[1], 1 << 20, SPLICE_F_NONBLOCK) > 0) {
-        while (libc_get()->read(copy[0], event, size) == (ssize_t)size)
-            unread += event[0] == element;
-    }
-    libc_get()->close(copy[0]);
-    libc_get()->close(copy[1]);
-    return unread;
 }
 
 void event_end_dead(struct region *r)
@@ -350,7 +238,7 @@ void event_end_dead(struct region *r)
 
         if (c->used && atomic_load(&c->dead) == CONTEXT_DISASSOCIATED &&
             async_pipe[i].generation == c->generation && !atomic_load(&c->async_pending))
-            end_pipe(&async_pipe[i]);
+            pipe_end(&async_pipe[i]);
     }
     for (uint32_t i = 0; i < MAX_CHANNELS; i++) {
         struct channel *c = &r->channel[i];
@@ -359,31 +247,9 @@ void event_end_dead(struct region *r)
             channel_pipe[i].generation == c->generation) {
             if (c->proc == process.proc)
                 c->write_fd = -1; /* nobody is to borrow it */
-            end_pipe(&channel_pipe[i]);
+            pipe_end(&channel_pipe[i]);
         }
     }
-}
-
-/* Reads the pipe dry and writes the other objects' events back. Both kinds of event begin with the element.
- */
-static uint32_t take_back(const struct pipe_ends *ends, uint64_t element, size_t size)
-{
-    uint64_t event[2];
-    uint32_t gone = 0;
-    int n = 0, fd = open_again(ends->read_fd);
-
-    if (fd < 0)
-        return 0;
-    if (libc_get()->ioctl(fd, FIONREAD, &n) != 0)
-        n = 0;
-    for (n /= (int)size; n > 0 && libc_get()->read(fd, event, size) == (ssize_t)size; n--) {
-        if (event[0] == element)
-            gone++;
-        else
-            write_event(ends, event, size);
-    }
-    libc_get()->close(fd);
-    return gone;
 }
 
 uint32_t event_forget_completions(struct region *r, struct cq *cq)
@@ -400,11 +266,11 @@ uint32_t event_forget_completions(struct region *r, struct cq *cq)
         struct channel *c = &r->channel[cq->channel];
 
         lock_take(&c->lock);
-        gone = take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
+        gone = pipe_take_back(&channel_pipe[cq->channel], cq->user, sizeof(struct ib_uverbs_comp_event_desc));
         lock_give(&c->lock);
         pipe_put(&channel_pipe[cq->channel]);
     } else {
-        gone = count_unread(&channel_pipe[cq->channel], cq->channel_generation, cq->user,
+        gone = pipe_count_unread(&channel_pipe[cq->channel], cq->channel_generation, cq->user,
                             sizeof(struct ib_uverbs_comp_event_desc));
     }
     return atomic_load(&cq->comp_events) - gone;
@@ -428,10 +294,10 @@ uint32_t event_forget_async(struct region *r, uint32_t context, uint32_t object,
     }
     c->async_tail = kept;
     if (*counter && pipe_get(r, &async_pipe[context], c->generation)) {
-        gone += take_back(&async_pipe[context], element, sizeof(struct ib_uverbs_async_event_desc));
+        gone += pipe_take_back(&async_pipe[context], element, sizeof(struct ib_uverbs_async_event_desc));
         pipe_put(&async_pipe[context]);
     } else if (*counter) {
-        gone += count_unread(&async_pipe[context], c->generation, element,
+        gone += pipe_count_unread(&async_pipe[context], c->generation, element,
                              sizeof(struct ib_uverbs_async_event_desc));
     }
     reported = *counter - gone;
