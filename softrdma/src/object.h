@@ -78,6 +78,13 @@ void qp_lock_both(struct qp *qp);
 void qp_unlock_both(struct qp *qp);
 /* Is there a living process that made it or holds its context? Messages to one that has none are lost. */
 bool qp_is_served(struct region *r, const struct qp *qp);
+/* Is it in a state in which messages reach it? */
+static inline bool qp_listens(const struct qp *qp)
+{
+    uint32_t state = atomic_load_explicit(&qp->state, memory_order_relaxed);
+
+    return state == QPS_RTR || state == QPS_RTS || state == QPS_SQD;
+}
 
 int srq_create(struct call *c);
 int srq_modify(struct call *c);

@@ -102,6 +102,29 @@ static int check_address(struct region *r, const union cm_addr *a, int *ret_devi
     return nic_is_removed(r, (uint32_t)*ret_device) ? ENODEV : 0;
 }
 
+/* Looks at the other regions, where it is necessary, and takes the last step here; none of them changes in between. */
+static int claim_port(struct region *r, uint32_t file, struct claim *c, bool look,
+                      int (*step)(struct region *r, struct cm_id *id, struct claim *c, int value), int value)
+{
+    struct cm_id *id;
+    int err = 0;
+
+    if (look) {
+        fabric_lock();
+        err = check_others(r, c);
+    }
+    if (!err) {
+        lock_take(&r->cm.lock);
+        err = cm_id_find(r, file, c->id, &id);
+        if (!err)
+            err = step(r, id, c, value);
+        lock_give(&r->cm.lock);
+    }
+    if (look)
+        fabric_unlock();
+    return err;
+}
+
 /* The last step, under the lock. A port that is asked for was found free in the other regions. */
 static int bind_here(struct region *r, struct cm_id *id, struct claim *c, int device)
 {
@@ -146,23 +169,10 @@ int cm_port_bind(struct region *r, uint32_t file, uint32_t number, const union c
     lock_give(&r->cm.lock);
     if (err)
         return err;
-    if (asked) {
-        fabric_lock();
-        err = check_others(r, &c);
-    }
-    if (!err) {
-        lock_take(&r->cm.lock);
-        err = cm_id_find(r, file, number, &id);
-        if (!err)
-            err = bind_here(r, id, &c, device);
-        lock_give(&r->cm.lock);
-    }
-    if (asked)
-        fabric_unlock();
-    return err;
+    return claim_port(r, file, &c, asked, bind_here, device);
 }
 
-static int listen_here(struct region *r, struct cm_id *id, struct claim *c, int32_t backlog)
+static int listen_here(struct region *r, struct cm_id *id, struct claim *c, int backlog)
 {
     if (id->state == CM_REMOVED)
         return ENXIO;
@@ -204,20 +214,7 @@ int cm_port_listen(struct region *r, uint32_t file, uint32_t number, int32_t bac
         err = cm_port_bind(r, file, number, &any);
     if (err)
         return err;
-    if (shared) {
-        fabric_lock();
-        err = check_others(r, &c);
-    }
-    if (!err) {
-        lock_take(&r->cm.lock);
-        err = cm_id_find(r, file, number, &id);
-        if (!err)
-            err = listen_here(r, id, &c, backlog);
-        lock_give(&r->cm.lock);
-    }
-    if (shared)
-        fabric_unlock();
-    return err;
+    return claim_port(r, file, &c, shared, listen_here, backlog);
 }
 
 static bool is_meant(struct region *r, const struct cm_id *l, const struct cm_message *m)

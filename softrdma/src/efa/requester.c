@@ -143,13 +143,6 @@ none:
     return NULL;
 }
 
-static bool listens(const struct qp *peer)
-{
-    uint32_t state = atomic_load_explicit(&peer->state, memory_order_relaxed);
-
-    return state == QPS_RTR || state == QPS_RTS || state == QPS_SQD;
-}
-
 static int deliver(struct efa_request *q, int device, const uint8_t *dgid)
 {
     uint32_t index;
@@ -166,7 +159,7 @@ static int deliver(struct efa_request *q, int device, const uint8_t *dgid)
     else if ((fault_armed(r, FAULT_AT_ARRIVAL) || q->pending->fault_state) &&
              (instead = efa_arrives(r, peer, q->pending, &q->lose_answer)) != EFA_OK)
         status = instead;
-    else if (listens(peer) && peer->attr.qkey == q->wqe->meta.qkey)
+    else if (qp_listens(peer) && peer->attr.qkey == q->wqe->meta.qkey)
         status = efa_respond(r, index, q);
     lock_give(&peer->rq_lock);
     peer_put(r);

@@ -141,13 +141,6 @@ none:
     return NULL;
 }
 
-static bool listens(const struct qp *peer)
-{
-    uint32_t state = atomic_load_explicit(&peer->state, memory_order_relaxed);
-
-    return state == QPS_RTR || state == QPS_RTS || state == QPS_SQD;
-}
-
 /* Do the two ends of a connection name each other? The caller holds the peer's rq_lock. */
 static bool is_connected(const struct rxe_request *q, const struct qp *peer)
 {
@@ -167,7 +160,7 @@ static struct rxe_answer deliver(struct region *r, uint32_t index, struct rxe_re
     if ((fault_armed(r, FAULT_AT_ARRIVAL) || q->qp->fault_state) && !rxe_arrives(r, peer, q, &instead))
         return instead;
     lock_take(&peer->rq_lock);
-    if (listens(peer) && (gid_is_multicast(q->dgid) || nic_carries(r, peer->device, q->dgid)) &&
+    if (qp_listens(peer) && (gid_is_multicast(q->dgid) || nic_carries(r, peer->device, q->dgid)) &&
         (q->qp->type == IB_UVERBS_QPT_UD ? peer->attr.qkey == q->qkey : is_connected(q, peer)))
         answer = rxe_respond(r, index, q);
     lock_give(&peer->rq_lock);
