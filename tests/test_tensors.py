@@ -204,6 +204,35 @@ def test_array_interface_that_may_be_a_copy_is_refused(where: Any) -> None:
         where(Interface(data=b"0" * 64))
 
 
+@pytest.mark.parametrize("key", ["shape", "typestr"])
+def test_array_interface_that_lacks_a_part_is_a_type_error(where: Any, key: str) -> None:
+    thing = Interface()
+    del thing.interface[key]
+    with pytest.raises(TypeError, match=f"the Interface does not tell the {key}"):
+        where(thing)
+
+
+@pytest.mark.parametrize("address", [4096.5, "4096", None])
+def test_an_address_that_is_no_integer_is_a_type_error(where: Any, address: Any) -> None:
+    thing: Any = Interface(data=(address, False))
+    with pytest.raises(TypeError, match="the Interface says that its memory is at .*, which is no address"):
+        where(thing)
+
+
+@pytest.mark.parametrize("kind", ["float64", "int8", "complex64", "datetime64", "str_", "bytes_", "void"])
+def test_a_scalar_has_its_own_memory_not_that_of_a_copy(ib: Any, where: Any, domain: Domain, kind: str) -> None:
+    """NumPy's scalars tell of a copy in __array_interface__, which is gone when the dictionary is."""
+    np = pytest.importorskip("numpy", reason="needs NumPy")
+    scalar = getattr(np, kind)({"datetime64": "2030-01-02", "void": b"abc", "bytes_": b"abc"}.get(kind, "17"))
+    others = [getattr(np, kind)(scalar) for _ in range(3)]
+    address, length = where(scalar)
+    assert ctypes.string_at(address, length) == bytes(memoryview(scalar)) and others
+    view = memoryview(scalar)
+    assert where(view) == (address, length)
+    with pytest.raises(ValueError, match="read-only"):
+        ib.reg_tensor(domain, scalar, LOCAL_WRITE)
+
+
 def test_array_interface_with_elements_nobody_knows(where: Any) -> None:
     with pytest.raises(TypeError, match="unknown type"):
         where(Interface(typestr="weird"))

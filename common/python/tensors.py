@@ -12,6 +12,7 @@ import re
 import struct
 import weakref
 from collections.abc import Iterable
+from operator import index
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from ._extension import extension
@@ -183,6 +184,12 @@ def _product(shape: Iterable[int]) -> int:
     return count
 
 
+def _address(tensor: Any, value: Any) -> int:
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"the {type(tensor).__name__} says that its memory is at {value!r}, which is no address")
+    return int(index(value))
+
+
 # ---- data_ptr() ----------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +205,7 @@ def _from_data_ptr(tensor: Any) -> Memory | None:
     if length and callable(is_contiguous) and not is_contiguous():
         raise _not_contiguous(tensor)
     try:
-        addr = int(data_ptr())
+        addr = _address(tensor, data_ptr())
     except (RuntimeError, NotImplementedError) as error:  # sparse, meta and fake tensors
         raise TypeError(f"the {type(tensor).__name__} has no memory: {error}") from error
     if length and not addr:
@@ -220,6 +227,9 @@ def _device_of(tensor: Any) -> str | None:
 
 
 def _array_length(tensor: Any, interface: dict[str, Any]) -> int:
+    for key in ("shape", "typestr"):
+        if key not in interface:
+            raise TypeError(f"the {type(tensor).__name__} does not tell the {key} of its array")
     shape, strides = interface["shape"], interface.get("strides")
     element = re.match(r"[<>|=]?([a-zA-Z?])(\d*)", interface["typestr"])  # "<M8[ns]" says more behind
     if getattr(getattr(tensor, "dtype", None), "hasobject", False) or (element and element[1] == "O"):
@@ -238,14 +248,14 @@ def _from_array_interface(tensor: Any) -> Memory | None:
     if not isinstance(interface, dict):
         return None
     data = interface.get("data")
-    if data is None:
+    if data is None or "__ref" in interface:  # of a NumPy scalar it is about a copy, which that holds
         return None  # the buffer protocol has it
     if not isinstance(data, tuple):
         raise TypeError(
             f"the __array_interface__ of the {type(tensor).__name__} refers to a {type(data).__name__}, which may be "
             "a copy: pass that object"
         )
-    return Memory(int(data[0]), _array_length(tensor, interface), bool(data[1]), None, None)
+    return Memory(_address(tensor, data[0]), _array_length(tensor, interface), bool(data[1]), None, None)
 
 
 def _from_device_array(tensor: Any) -> Memory | None:
@@ -255,7 +265,7 @@ def _from_device_array(tensor: Any) -> Memory | None:
     if interface.get("mask") is not None:
         raise ValueError(f"the {type(tensor).__name__} has a mask: register the array and its mask by themselves")
     addr, readonly = interface["data"]
-    return Memory(int(addr), _array_length(tensor, interface), bool(readonly), "cuda", None)
+    return Memory(_address(tensor, addr), _array_length(tensor, interface), bool(readonly), "cuda", None)
 
 
 # ---- the buffer protocol -------------------------------------------------------------------------------------------
