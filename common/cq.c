@@ -440,7 +440,7 @@ static int arm(struct core_cq *self, int solicited_only)
     err = verbs_errno(ibv_req_notify_cq(self->base.handle, solicited_only));
     if (!err)
         return 0;
-    core_raise(self->base.state, err, "ibv_req_notify_cq", NULL);
+    core_raise(self->base.state, err, "ibv_req_notify_cq", solicited_only ? "solicited_only=True" : NULL);
     return -1;
 }
 

@@ -36,7 +36,7 @@ def test_both_values_are_read_set_and_added_to(rig: Rig) -> None:
 def test_the_values_may_lie_in_memory_of_the_programs(rig: Rig) -> None:
     words = (ctypes.c_uint64 * 2)()
     addr = ctypes.addressof(words)
-    with rig.ctx.create_comp_cntr(True, comp_memory=addr, err_memory=addr + 8) as cntr:
+    with rig.ctx.create_comp_cntr(False, comp_memory=addr, err_memory=addr + 8) as cntr:
         cntr.set(5)
         cntr.set_errors(6)
         assert list(words) == [5, 6]
@@ -100,6 +100,12 @@ def test_a_failure_names_the_verb_and_leaves_nothing(rig: Rig, err: int) -> None
     with pytest.raises(rig.Error, match="efadv_create_comp_cntr") as caught:
         rig.ctx.create_comp_cntr()
     assert caught.value.errno == err and rig.stub.live("comp_cntr") == 0
+
+
+def test_bytes_are_counted_by_no_library_yet(rig: Rig) -> None:
+    with pytest.raises(rig.ib.UnsupportedError, match="efadv_create_comp_cntr.*count_bytes=True"):
+        rig.ctx.create_comp_cntr(count_bytes=True)
+    assert rig.stub.live("comp_cntr") == 0
 
 
 def test_a_device_without_counters_says_so(rig: Rig) -> None:

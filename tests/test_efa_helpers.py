@@ -276,6 +276,12 @@ def test_thousands_of_peers(rig: Rig) -> None:
     assert rig.stub.live("ah") == before
 
 
+def test_capabilities_are_those_of_a_context(ib: Any) -> None:
+    for wrong in (5, "efa_0", ib.Gid(bytes(16))):
+        with pytest.raises(TypeError, match="context must be a Context or None"):
+            ib.capabilities(wrong)
+
+
 @pytest.mark.needs("stub")
 def test_an_endpoint_of_a_queue_pair(rig: Rig) -> None:
     ib, qp = rig.ib, rig.qp()

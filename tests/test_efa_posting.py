@@ -257,9 +257,13 @@ def test_none_enables_what_type_device_and_library_support(rig: Rig, caps: int) 
 
 def test_what_is_asked_for_by_name_and_not_there_is_unsupported(rig: Rig) -> None:
     ib = rig.ib
-    rig.stub.set_efa_caps(1)
+    rig.stub.set_efa_caps(0)
+    ops = ib.QPExSendOpsFlags
     with rig.device.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(8) as cq:
-        for options in ({"send_ops_flags": ib.QPExSendOpsFlags.RDMA_WRITE}, {"unsolicited_write_recv": True}):
+        for options in (
+            {"send_ops_flags": ops.RDMA_WRITE}, {"send_ops_flags": ops.SEND | ops.RDMA_READ},
+            {"unsolicited_write_recv": True}, {"inline_write": True},
+        ):  # fmt: skip
             before = rig.stub.calls("efadv_create_qp_ex")
             with pytest.raises(ib.UnsupportedError, match=f"device {ctx.name} does not have it") as caught:
                 pd.create_qp(ib.QPInitAttr(cq, cq, **options))

@@ -265,6 +265,13 @@ class TestWrites:
         assert plain.wr_id == 3 and not plain.unsolicited
 
 
+@pytest.mark.needs("cq_events")
+def test_an_event_for_solicited_completions_alone_is_refused_by_that_name(ib: Any, make: Make) -> None:
+    with pytest.raises(ib.EfaError, match="solicited_only=True") as caught:
+        make(with_channel=True).recv_cq.req_notify(solicited_only=True)
+    assert caught.value.errno == errno.EOPNOTSUPP
+
+
 class TestWithoutWrites:
     """What a library that is too old for it says: nothing reaches the provider, which would crash."""
 

@@ -56,6 +56,8 @@ def capabilities(context: c.Context | None = None) -> Capabilities:
     Without a context only the library is asked. What a device has is shown only as far as the library knows of it:
     libefa of rdma-core 44 (Debian 12) knows no RDMA write. ``efadv_query_device``.
     """
+    if context is not None and not isinstance(context, c.Context):
+        raise TypeError(f"context must be a Context or None, not {type(context).__name__}")
     path, release, functions = c._library()
     missing = {name: since for name, (since, present) in functions.items() if not present}
     attr = context.query_efa_device() if context is not None else None

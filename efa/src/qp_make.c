@@ -99,6 +99,8 @@ static int read_request(struct efa_context *context, PyObject *init, const struc
                         "sl, unsolicited_write_recv, inline_write and processing_hints are for SRD queue pairs");
         return -1;
     }
+    if (attr->send_ops_flags & IBV_QP_EX_WITH_RDMA_READ & ~ops && attr->qp_type != IBV_QPT_UD)
+        return efa_raise_unavailable(context, VERB, "RDMA read", 27);
     if (attr->send_ops_flags & WRITE_OPS & ~ops && attr->qp_type != IBV_QPT_UD)
         return efa_raise_unavailable(context, VERB, "RDMA write", 46);
     if (unsolicited && !(device->device_caps & DV_CAP_UNSOLICITED_WRITE_RECV))

@@ -252,8 +252,10 @@ STUB_EXPORT struct stub_comp_cntr *efadv_create_comp_cntr(struct ibv_context *co
 
     if (err)
         return stub_null(err);
-    if (attr->comp_mask || attr->type > 1 || !good_input(efa, length, 48, sizeof *efa))
+    if (!good_input(efa, length, 48, sizeof *efa))
         return stub_null(EINVAL);
+    if (attr->comp_mask || attr->type || attr->flags || efa->flags & ~3u) /* as libefa: no bytes */
+        return stub_null(EOPNOTSUPP);
     return stub_comp_cntr_new(context, efa->flags & 1 ? location(&efa->comp) : NULL,
                               efa->flags & 2 ? location(&efa->err) : NULL);
 }
