@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ah_attr.h"
 #include "args.h"
@@ -93,11 +94,36 @@ static int open_id(struct cm_id *self, int port_space, struct rdma_cm_id **ret, 
     return err;
 }
 
+#define NODE "/dev/infiniband/rdma_cm"
+
+/* What is missing for RDMA-CM, which the library's errno does not tell; NULL where that is not known. Without the GIL. */
+static const char *what_is_missing(int err)
+{
+    int fd;
+
+    if (err == ENODEV)
+        return "there is no RDMA device: libibverbs lists none";
+    if (err != ENOENT && err != ENOMEM) /* what the library makes of any failure to open it */
+        return NULL;
+    fd = open(NODE, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) {
+        close(fd);
+        return NULL;
+    }
+    if (errno == EACCES || errno == EPERM)
+        return NODE " may not be opened by this user";
+    if (errno == EMFILE || errno == ENFILE)
+        return "no file descriptor is left";
+    if (errno == ENOENT)
+        return NODE " is not there: load the kernel module rdma_ucm, or pass the device into the container";
+    return NULL;
+}
+
 static PyObject *cm_id_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct core_state *state = core_state_of(type);
     PyObject *module = state ? core_module_of(type) : NULL;
-    const char *function;
+    const char *function, *missing = NULL;
     char reason[1024];
     struct rdma_cm_id *id = NULL;
     struct cm_id *self;
@@ -124,10 +150,12 @@ static PyObject *cm_id_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     err = open_id(self, port_space, &id, &function);
+    if (err)
+        missing = what_is_missing(err);
     Py_END_ALLOW_THREADS
     if (err) {
         Py_DECREF(self);
-        return core_raise(state, err, function, NULL);
+        return core_raise(state, err, function, missing);
     }
     core_object_attach(&self->base, id);
     return (PyObject *)self;
