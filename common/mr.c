@@ -96,6 +96,16 @@ static int check_wrap(struct core_state *state, uint64_t addr, uint64_t length)
     return -1;
 }
 
+/* Without the GIL. */
+static void explain(struct cause *cause, const struct core_object *pd, uint64_t addr, uint64_t length, uint32_t access,
+                    int err)
+{
+    struct ibv_context *context = ((struct ibv_pd *)pd->handle)->context;
+
+    cause_of_region(cause, context, addr, length, access, err);
+    core_mr_explain(cause, context, access, err);
+}
+
 static const struct core_params reg_mr_params = {
     "PD.reg_mr", 5, 3, {CORE_NAME_addr, CORE_NAME_length, CORE_NAME_access, CORE_NAME_owner, CORE_NAME_hold}};
 
@@ -125,7 +135,7 @@ PyObject *core_pd_method_reg_mr(PyObject *op, PyObject *const *args, Py_ssize_t 
     mr = verbs_reg_mr(pd->handle, addr, length, access);
     err = mr ? 0 : verbs_last_errno();
     if (err)
-        cause_of_region(&cause, ((struct ibv_pd *)pd->handle)->context, addr, length, access, err);
+        explain(&cause, pd, addr, length, access, err);
     Py_END_ALLOW_THREADS
     result = core_object_finish(&self->base, mr);
     return err ? raise_refused(state, err, "ibv_reg_mr", addr, length, access, &cause) : result;
@@ -166,7 +176,7 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *op, PyObject *const *args, Py_s
     mr = verbs.reg_dmabuf_mr(pd->handle, offset, length, iova, (int)fd, (int)access);
     err = mr ? 0 : verbs_last_errno();
     if (err)
-        cause_of_region(&cause, ((struct ibv_pd *)pd->handle)->context, iova, length, access, err);
+        explain(&cause, pd, iova, length, access, err);
     Py_END_ALLOW_THREADS
     result = core_object_finish(&self->base, mr);
     return err ? raise_refused(state, err, "ibv_reg_dmabuf_mr", iova, length, access, &cause) : result;

@@ -30,6 +30,11 @@ static inline struct ibv_mr *core_mr_handle(const struct core_mr *self)
     return self->base.handle;
 }
 
+struct cause;
+
+/* What a package knows of why its devices refuse a registration with that access, added to `cause`. Without the GIL. */
+void core_mr_explain(struct cause *cause, struct ibv_context *context, uint32_t access, int err);
+
 /* A range of a region that was asked for by offset and length: whether it lies inside. Raises RangeError if not. */
 int core_mr_check_range(struct core_state *state, uint64_t region, uint64_t offset, uint64_t length);
 

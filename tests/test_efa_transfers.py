@@ -7,6 +7,9 @@ What a library is too old for is skipped with the reason: libefa of rdma-core 44
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -263,6 +266,34 @@ class TestWrites:
         a.do(a.send_wr())
         (plain,) = b.received()
         assert plain.wr_id == 3 and not plain.unsolicited
+
+
+REFUSED_ACCESS = """
+import ctypes, efa, errno
+memory = ctypes.create_string_buffer(64)
+with efa.get_efa_device_list()[0].open() as ctx, ctx.alloc_pd() as pd:
+    write = "REMOTE_WRITE is for RDMA write, which device efa_0" if (efa.capabilities().release or 0) >= 46 else "access 0x3"
+    for access, words in ((1 | 2, write), (4, "REMOTE_READ is for RDMA read"),
+                          (1 | 8, "but not 0x8")):
+        try:
+            pd.reg_mr(ctypes.addressof(memory), 64, access)
+        except efa.EfaError as error:
+            assert error.errno == errno.EOPNOTSUPP and words in str(error), error
+        else:
+            raise SystemExit(f"{access} was granted")
+    pd.reg_mr(ctypes.addressof(memory), 64, 1 | 1 << 20).close()
+print("said")
+"""
+
+
+@pytest.mark.needs("software_host")
+def test_access_that_a_device_does_not_give_is_named() -> None:
+    """On the first generation, which has no RDMA."""
+    env = {**os.environ, "SOFTRDMA_DEVICES": "efa@0:1", "SOFTRDMA_FABRIC": f"access-{os.getpid()}"}
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED_ACCESS], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "said\n", done.stderr
 
 
 @pytest.mark.needs("cq_events")

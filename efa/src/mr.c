@@ -2,10 +2,32 @@
 /* efa.MR */
 #include "mr.h"
 
+#include <errno.h>
+
 #include "attrs.h"
+#include "cause.h"
 #include "classes.h"
 #include "error.h"
 #include "verbs.h"
+
+#define OPTIONAL_ACCESS 0x3ff00000u /* bits that a device may ignore */
+#define EFA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+void core_mr_explain(struct cause *cause, struct ibv_context *context, uint32_t access, int err)
+{
+    struct dv_device_attr attr = {0};
+    const char *name = context->device->name;
+
+    if (err != EOPNOTSUPP || efadv.query_device(context, &attr, sizeof attr))
+        return;
+    if (access & IBV_ACCESS_REMOTE_WRITE && !(attr.device_caps & DV_CAP_RDMA_WRITE) && efadv_is_of(46) == 1)
+        cause_add(cause, "REMOTE_WRITE is for RDMA write, which device %s does not have", name);
+    if (access & IBV_ACCESS_REMOTE_READ && !(attr.device_caps & DV_CAP_RDMA_READ))
+        cause_add(cause, "REMOTE_READ is for RDMA read, which device %s does not have", name);
+    if (access & ~(EFA_ACCESS | OPTIONAL_ACCESS))
+        cause_add(cause, "EFA has LOCAL_WRITE, REMOTE_READ and REMOTE_WRITE, but not 0x%x",
+                  access & ~(EFA_ACCESS | OPTIONAL_ACCESS));
+}
 
 static PyObject *mr_query_efa(PyObject *op, PyObject *ignored)
 {

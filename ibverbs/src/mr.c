@@ -4,6 +4,15 @@
 
 #include "classes.h"
 
+/* Nothing that is so of every device. */
+void core_mr_explain(struct cause *cause, struct ibv_context *context, uint32_t access, int err)
+{
+    (void)cause;
+    (void)context;
+    (void)access;
+    (void)err;
+}
+
 static PyMethodDef mr_methods[] = {CORE_LIFETIME_METHODS, CORE_MR_METHODS, {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef mr_getset[] = {CORE_LIFETIME_GETSET, CORE_MR_GETSET, {NULL, NULL, NULL, NULL, NULL}};
