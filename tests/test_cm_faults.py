@@ -108,3 +108,28 @@ def test_a_nic_that_is_pulled_out_ends_its_connections(ib: Any, host: str, place
         assert wait_for(client.cmid.context, DEVICE_FATAL) is not None
         for end in (client, other):
             end.close()
+
+
+@own_process
+def test_connections_go_over_a_nic_that_came_back_while_others_are_still_held(
+    ib: Any, host: str, place: Place, softrdma_faults: Any
+) -> None:
+    def connect() -> tuple[End, End]:
+        with ib.CMListener(host) as listener:
+            server = Server(ib, listener)
+            client = End(ib, ib.CMID.resolve(host, listener.port))
+            client.cmid.connect(timeout=seconds(5))
+            return client, server.result()
+
+    before = connect()
+    softrdma_faults.add("remove", device=place.nodes[0].name)
+    assert wait_for(before[0].cmid.context, DEVICE_FATAL) is not None
+    softrdma_faults.reset()
+    after = connect()
+    assert after[0].cmid.context is after[1].cmid.context is not before[0].cmid.context
+    after[1].recv()
+    after[0].send(b"hello")
+    after[0].done()
+    after[1].done()
+    for end in (*before, *after):
+        end.close()

@@ -41,7 +41,7 @@ def shared_context(raw: Any) -> Context:
 
 def _is_usable(context: Context) -> bool:
     try:
-        _ = context.async_fd  # EBADF in a child that was forked since
+        context.query_device()  # EBADF in a child that was forked since; EIO where the device went and came again
     except VerbsError:
         return False
     return True
