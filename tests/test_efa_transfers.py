@@ -272,7 +272,8 @@ REFUSED_ACCESS = """
 import ctypes, efa, errno
 memory = ctypes.create_string_buffer(64)
 with efa.get_efa_device_list()[0].open() as ctx, ctx.alloc_pd() as pd:
-    write = "REMOTE_WRITE is for RDMA write, which device efa_0" if (efa.capabilities().release or 0) >= 46 else "access 0x3"
+    knows_writes = (efa.capabilities().release or 0) >= 46
+    write = "REMOTE_WRITE is for RDMA write, which device efa_0" if knows_writes else "access 0x3"
     for access, words in ((1 | 2, write), (4, "REMOTE_READ is for RDMA read"),
                           (1 | 8, "but not 0x8")):
         try:

@@ -50,6 +50,7 @@ void efa_cq_spill(struct efa_cq *self, efa_reap reap, const struct efa_wc_extra 
     int err = 0;
 
     pthread_mutex_lock(&self->spill.lock);
+    __atomic_store_n(&self->spill.filling, true, __ATOMIC_SEQ_CST);
     while (!err && left > 0 && efa_spill_reserve(&self->spill, CORE_CQ_LEAVE)) {
         found = 0;
         err = reap(&self->core, CORE_CQ_LEAVE_AT, CORE_CQ_LEAVE, &found);
@@ -58,6 +59,7 @@ void efa_cq_spill(struct efa_cq *self, efa_reap reap, const struct efa_wc_extra 
         memset(ready, 0, CORE_CQ_LEAVE * sizeof *ready);
         left = found ? left - found : 0;
     }
+    __atomic_store_n(&self->spill.filling, false, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&self->spill.lock);
 }
 

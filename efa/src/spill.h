@@ -10,14 +10,16 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "efa_wc.h"
 
 /* All zero is an empty one (as it is PTHREAD_MUTEX_INITIALIZER); `entries` are its owner's to free. */
 struct efa_spill {
-    pthread_mutex_t lock; /* of all but a look at `count`; held for moments, with the GIL or without */
-    uint32_t count;       /* read and written atomically; what is there begins at `entries[at]` */
+    pthread_mutex_t lock; /* of all but efa_spill_has_any(); held for moments, with the GIL or without */
+    bool filling;         /* read and written atomically, as is the next: something is being taken off the queue */
+    uint32_t count;       /* what is there begins at `entries[at]` */
     uint32_t at, room;
     struct efa_spilled {
         struct ibv_wc wc;
@@ -25,9 +27,13 @@ struct efa_spill {
     } *entries;
 };
 
+/*
+ * Whether there is something to take, or will be when the lock is free: no event tells of what came off the queue before
+ * the queue was armed. `filling` comes first, so that what it was about is counted when it is over.
+ */
 static inline bool efa_spill_has_any(const struct efa_spill *self)
 {
-    return __atomic_load_n(&self->count, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&self->filling, __ATOMIC_ACQUIRE) || __atomic_load_n(&self->count, __ATOMIC_ACQUIRE);
 }
 
 /* The oldest, at most so many, into `wc` and, unless it is NULL, `extra`. Returns how many. */
