@@ -45,6 +45,15 @@ static int refuse_restart(struct core_qp *self, const struct ibv_qp_attr *attr, 
     return -1;
 }
 
+/*
+ * Whether nothing that went wrong before concerns a queue pair that came to this state. Up to RTR nothing has gone wrong:
+ * what was polled since RESET is of its life before that, of which the queue may have been full.
+ */
+static bool begins_anew(uint32_t state)
+{
+    return state == IBV_QPS_RESET || state == IBV_QPS_INIT || state == IBV_QPS_RTR;
+}
+
 int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask, const char *method)
 {
     struct ibv_qp *qp = self->base.handle;
@@ -72,7 +81,7 @@ int core_qp_modify(struct core_qp *self, struct ibv_qp_attr *attr, uint32_t mask
     core_exit(&self->base);
     if (err)
         return raise_not_modified(self, err, from, attr, mask, &cause);
-    if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) /* it begins anew */
+    if ((mask & IBV_QP_STATE) && begins_anew(attr->qp_state))
         Py_CLEAR(self->first_error);
     return 0;
 }

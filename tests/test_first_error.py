@@ -102,6 +102,25 @@ class TestOnTheStub:
         early, first, late = rig.drain()
         assert (early.first_error, late.first_error) == (None, first)
 
+    def test_what_is_polled_late_is_no_error_of_the_life_after_a_reset(self, rig: Rig) -> None:
+        reset, init, rtr, rts = range(4)
+        qp = rig.qp(state=init)
+        rig.stub.set_lenient()
+
+        def poll_an_error() -> Any:
+            rig.stub.push_wc(rig.cq, status=REM_ACCESS_ERR, qp_num=qp.qp_num)
+            return rig.drain()[0]
+
+        qp.modify(1, qp_state=rtr)
+        assert poll_an_error() is qp.first_error
+        for state in (reset, init, rtr):
+            qp.modify(1, qp_state=state)
+            assert qp.first_error is None
+            if state != rtr:
+                poll_an_error()
+        qp.modify(1, qp_state=rts)
+        assert poll_an_error() is qp.first_error
+
     def test_each_queue_pair_has_its_own(self, rig: Rig) -> None:
         one, two = rig.qp(), rig.qp()
         for qp, wr_id in ((one, 1), (two, 2)):

@@ -946,8 +946,8 @@ class QP:
         """The first completion since the queue pair was made or reset that says what went wrong, or None.
 
         When a queue pair fails, one request has the cause as its status and all others are flushed. The one is kept
-        here when it is polled, from either queue, and goes with each flushed one as ``WC.first_error``. Also after
-        ``close()``.
+        here when it is polled, from either queue, and goes with each flushed one as ``WC.first_error``. What is polled
+        between reset and RTR is of its life before that, and forgotten. Also after ``close()``.
         """
     @property
     def send_cq(self) -> CQ:
