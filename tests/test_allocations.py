@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 from packages import is_efa, open_device

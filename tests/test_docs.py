@@ -99,7 +99,9 @@ NEW = {"CQAttr", "CompCntr", "MRAttr", "WQAttr"}
 @pytest.mark.only("ibverbs")
 @pytest.mark.needs("rc")
 @pytest.mark.parametrize("name", written_classes("ibverbs"))
-def test_the_example_of_a_class_of_ibverbs_runs(ib: Any, node: Node, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_a_class_of_ibverbs_runs(
+    ib: Any, node: Node, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The reader's machine has one device; this one may have others before it.
     monkeypatch.setattr(ib, "get_device_list", lambda: [node.device])
     run_example(ib, name)
