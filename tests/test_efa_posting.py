@@ -11,13 +11,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_control import Captured
-from stub_fixtures import INIT, RESET, SRD, UD, Rig, examples, wait_until
+from stub_fixtures import INIT, SRD, UD, Rig, examples, wait_until
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.only("efa")]
 
@@ -243,45 +243,6 @@ def test_one_entry_is_all_that_rdma_takes(rig: Rig) -> None:
         refused(rig, rig.qp(), rig.wr(opcode=opcode, sg_list=[rig.mr.sge(8)] * 2), ValueError, "2", "1")
 
 
-@pytest.mark.parametrize("caps", [0, 1, 1 | 2, 8 | 1])
-def test_none_enables_what_type_device_and_library_support(rig: Rig, caps: int) -> None:
-    rig.stub.set_efa_caps(caps)
-    with rig.device.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(8) as cq:
-        sends, reads, writes = 4 | 8, 16 if caps & 1 else 0, 1 | 2 if caps & 8 else 0
-        with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp:
-            assert qp.send_ops_flags == sends | reads | writes
-            assert rig.stub.last_qp_init_ex()[0] == sends | reads | writes
-        with pd.create_qp(rig.ib.QPInitAttr(cq, cq, qp_type=UD)) as qp:
-            assert qp.send_ops_flags == sends
-
-
-def test_what_is_asked_for_by_name_and_not_there_is_unsupported(rig: Rig) -> None:
-    ib = rig.ib
-    rig.stub.set_efa_caps(0)
-    ops = ib.QPExSendOpsFlags
-    with rig.device.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(8) as cq:
-        for options in (
-            {"send_ops_flags": ops.RDMA_WRITE}, {"send_ops_flags": ops.SEND | ops.RDMA_READ},
-            {"unsolicited_write_recv": True}, {"inline_write": True},
-        ):  # fmt: skip
-            before = rig.stub.calls("efadv_create_qp_ex")
-            with pytest.raises(ib.UnsupportedError, match=f"device {ctx.name} does not have it") as caught:
-                pd.create_qp(ib.QPInitAttr(cq, cq, **options))
-            assert caught.value.errno == errno.EOPNOTSUPP
-            assert rig.stub.live("qp") == 0 and rig.stub.calls("efadv_create_qp_ex") == before
-
-
-def test_creation_passes_what_was_given(rig: Rig) -> None:
-    qp = rig.qp(state=RESET, sl=3, unsolicited_write_recv=True, max_send_wr=9, max_recv_wr=10, max_send_sge=2,
-                max_recv_sge=3, max_inline_data=20, sq_sig_all=True)  # fmt: skip
-    asked = rig.stub.last_qp_init()
-    cap = asked.cap
-    assert (cap.max_send_wr, cap.max_recv_wr, cap.max_send_sge, cap.max_recv_sge) == (9, 10, 2, 3)
-    assert (cap.max_inline_data, asked.qp_type, asked.sq_sig_all, asked.srq) == (20, 255, 1, 0)
-    assert rig.stub.last_qp_init_ex() == (ALL_OPS, 1, 3)
-    assert (qp.qp_type, qp.send_cq, qp.recv_cq, qp.pd) == (SRD, rig.cq, rig.cq, rig.pd)
-
-
 # ---- receives ------------------------------------------------------------------------------------------------------
 
 
@@ -293,15 +254,6 @@ def test_a_receive_without_entries_is_refused(rig: Rig) -> None:
             qp.post_recv(wrs)
         assert caught.value.index == len(wrs) - 1  # type: ignore[attr-defined]
     assert rig.stub.calls("post_recv") == 0
-
-
-def test_a_queue_pair_without_receive_entries_is_refused(rig: Rig) -> None:
-    """libefa divides by their number."""
-    before = rig.stub.calls("efadv_create_qp_ex")
-    for qp_type in (SRD, UD):
-        with pytest.raises(ValueError, match="max_recv_sge"):
-            rig.make_qp(qp_type, RESET, max_recv_sge=0)
-    assert rig.stub.calls("efadv_create_qp_ex") == before
 
 
 def test_long_receives_pass_where_the_library_does_not_cut_them(rig: Rig) -> None:
@@ -406,154 +358,11 @@ def test_close_waits_for_a_batch_of_another_thread(rig: Rig) -> None:
     rig.drain()
 
 
-# ---- states ------------------------------------------------------------------------------------------------------
-
-
-def test_prepare_goes_through_all_states_and_returns_the_queue_pair(rig: Rig) -> None:
-    mask = rig.ib.QPAttrMask
-    qp = rig.qp(state=RESET)
-    steps: list[tuple[int, Any]] = []
-    real = rig.stub.calls("modify_qp")
-    assert qp.prepare(0x1234, psn=77, rnr_retry=5) is qp
-    assert rig.stub.calls("modify_qp") == real + 3
-    steps.append(rig.stub.last_modify())
-    bits, attr = steps[0]
-    assert bits == mask.STATE | mask.SQ_PSN | mask.RNR_RETRY
-    assert (attr.qp_state, attr.sq_psn, attr.rnr_retry) == (3, 77, 5)
-    values, cap = qp.query()
-    assert (values["qp_state"], values["qkey"], values["sq_psn"]) == (3, 0x1234, 77)
-    assert (values["port_num"], values["pkey_index"], values["rnr_retry"]) == (1, 0, 5)
-    assert cap.max_send_wr == 1024
-
-
-def test_each_step_sets_what_it_says(rig: Rig) -> None:
-    mask = rig.ib.QPAttrMask
-    qp = rig.qp(state=RESET)
-    qp.to_init(0x99)
-    bits, attr = rig.stub.last_modify()
-    assert bits == mask.STATE | mask.PKEY_INDEX | mask.PORT | mask.QKEY
-    assert (attr.qp_state, attr.qkey, attr.port_num, attr.pkey_index) == (1, 0x99, 1, 0)
-    qp.to_rtr()
-    assert rig.stub.last_modify()[0] == mask.STATE
-    qp.to_rts(5)
-    bits, attr = rig.stub.last_modify()
-    assert bits == mask.STATE | mask.SQ_PSN and attr.sq_psn == 5
-    assert qp.state == 3
-
-
-@pytest.mark.parametrize("rnr_retry", [-1, 8, 256])
-def test_rnr_retry_is_from_0_to_7(rig: Rig, rnr_retry: int) -> None:
-    qp = rig.qp(state=RESET)
-    with pytest.raises(ValueError, match="rnr_retry"):
-        qp.prepare(1, rnr_retry=rnr_retry)
-    assert qp.state == RESET, "nothing is half done"
-
-
-def test_rnr_retry_needs_the_capability(rig: Rig) -> None:
-    rig.stub.set_efa_caps(1)
-    with rig.device.open() as ctx, ctx.alloc_pd() as pd, ctx.create_cq(8) as cq:
-        with pd.create_qp(rig.ib.QPInitAttr(cq, cq)) as qp:
-            with pytest.raises(rig.Error) as caught:
-                qp.prepare(1, rnr_retry=3)
-            assert caught.value.errno == errno.EOPNOTSUPP and qp.state == RESET
-            assert qp.prepare(1).state == 3
-
-
-def test_a_prepare_that_fails_says_which_step_and_can_be_tried_again_from_reset(rig: Rig) -> None:
-    for nth in (1, 2, 3):
-        qp = rig.qp(state=RESET)
-        rig.stub.fail("modify_qp", errno.EIO, nth=nth)
-        with pytest.raises(rig.Error) as caught:
-            qp.prepare(1)
-        assert (caught.value.errno, caught.value.operation) == (errno.EIO, "ibv_modify_qp")
-    assert rig.qp(state=RESET).prepare(1).state == 3
-
-
 def test_a_send_before_rts_says_the_state(rig: Rig) -> None:
     qp = rig.qp(state=INIT)
     with pytest.raises(rig.Error) as caught:
         qp.post_send(rig.wr())
     assert caught.value.errno == errno.EINVAL and "INIT" in str(caught.value)
-
-
-# ---- what libefa tells -----------------------------------------------------------------------------------------------
-
-
-def test_what_libefa_tells_of_objects(rig: Rig, ah: Any) -> None:
-    ib = rig.ib
-    attr = rig.ctx.query_efa_device()
-    assert (attr.max_sq_wr, attr.max_rq_wr, attr.max_sq_sge, attr.max_rq_sge) == (4096, 32768, 8, 8)
-    assert (attr.inline_buf_size, attr.device_caps, attr.max_rdma_size) == (32, 0x7F, 1 << 31)
-    assert attr.device_caps & ib.EfaDeviceCaps.RDMA_WRITE
-    assert ah.ahn == ah_handle(ah) & 0xFFFF
-    mr = rig.mr.query_efa()
-    assert (mr.ic_id_validity, mr.recv_ic_id) == (5, rig.mr.handle & 0xFFFF)
-    assert (mr.rdma_read_ic_id, mr.rdma_recv_ic_id) == (0, 3)
-    qp = rig.qp(max_send_wr=64, max_recv_wr=32)
-    send, receive = qp.query_wqs()
-    assert (send.num_entries, send.entry_size, send.max_batch) == (64, 64, 16)
-    assert (receive.num_entries, receive.entry_size, receive.max_batch) == (32, 16, 8)
-    assert send.buffer_addr and send.doorbell_addr and receive.buffer_addr
-    cq = rig.cq.query_efa()
-    assert (cq.num_entries, cq.entry_size) == (4096, 16) and cq.buffer_addr
-
-
-def ah_handle(ah: Any) -> int:
-    """The number at its place in struct ibv_ah, behind two pointers."""
-    return ctypes.c_uint32.from_address(ah.ptr + 16).value
-
-
-@pytest.mark.parametrize("err", [errno.EIO, errno.EOPNOTSUPP, -errno.EIO])
-def test_what_libefa_refuses_to_tell_is_raised_with_its_name(rig: Rig, err: int, ah: Any) -> None:
-    qp = rig.qp()
-    acts: dict[str, Callable[[], Any]] = {
-        "efadv_query_device": rig.ctx.query_efa_device,
-        "efadv_query_ah": lambda: ah.ahn,
-        "efadv_query_mr": rig.mr.query_efa,
-        "efadv_query_cq": rig.cq.query_efa,
-        "efadv_query_qp_wqs": qp.query_wqs,
-    }
-    for verb, act in acts.items():
-        rig.stub.fail(verb, err)
-        with pytest.raises(rig.Error) as caught:
-            act()
-        assert (caught.value.errno, caught.value.operation) == (abs(err), verb)
-        act()
-
-
-def test_devices_that_are_not_efa_are_told_apart(ib: Any, stub: Any) -> None:
-    every, ours = ib.get_device_list(), ib.get_efa_device_list()
-    assert [d.name for d in every] == ["stub0", "stub1", "stub2"] and [d.name for d in ours] == ["stub2"]
-    assert ours[0] == every[2]
-    with every[0].open() as other, ours[0].open() as ctx:
-        assert not other.is_efa() and ctx.is_efa()
-        with pytest.raises(ib.EfaError) as caught:
-            other.query_efa_device()
-        assert (caught.value.errno, caught.value.operation) == (errno.EOPNOTSUPP, "efadv_query_device")
-        with other.alloc_pd() as pd, other.create_cq(4) as cq:
-            makers: list[Callable[[], Any]] = [
-                lambda: other.create_cq_ex(4),
-                lambda: pd.create_qp(ib.QPInitAttr(cq, cq)),
-            ]
-            for make in makers:
-                with pytest.raises(ib.EfaError) as caught:
-                    make()
-                assert caught.value.errno == errno.EOPNOTSUPP
-    assert stub.live_objects() == {}
-
-
-def test_a_queue_pair_too_deep_for_its_entries_says_so_in_numbers(rig: Rig) -> None:
-    with pytest.raises(rig.Error) as caught:
-        rig.make_qp(max_recv_wr=20000, max_recv_sge=2)
-    words = str(caught.value)
-    assert caught.value.errno == errno.EINVAL
-    for part in ("max_recv_wr", "20000", "16384", "max_recv_sge"):
-        assert part in words, words
-    with pytest.raises(rig.Error) as caught:
-        rig.make_qp(max_send_wr=4096, max_inline_data=128)
-    words = str(caught.value)
-    for part in ("max_send_wr", "4096", "2048", "max_inline_data"):
-        assert part in words, words
 
 
 # ---- capture helper ------------------------------------------------------------------------------------------------
