@@ -130,6 +130,23 @@ def test_the_first_way_that_an_object_offers_is_taken(cuda: Any, driver: Driver,
     assert registered(cuda, recorder, All(addr, 64)) == (addr, 64)
 
 
+def test_what_dlpack_cannot_tell_the_array_interface_may(cuda: Any, driver: Driver, recorder: Recorder) -> None:
+    addr = driver.alloc(MIB)
+
+    class OfBooleans(Interface):
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, 0
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            raise BufferError("DLPack has no booleans")
+
+    assert registered(cuda, recorder, OfBooleans(addr, (16,), "|b1")) == (addr, 16)
+    only_dlpack = OfBooleans(addr, (16,))
+    del only_dlpack.__cuda_array_interface__
+    with pytest.raises(TypeError, match="no booleans"):
+        cuda.register_tensor(recorder, only_dlpack, REMOTE_READ)
+
+
 def test_what_shows_no_memory_is_a_type_error(cuda: Any, recorder: Recorder) -> None:
     for thing in (object(), 5, None, "text"):
         with pytest.raises(TypeError, match="memory"):

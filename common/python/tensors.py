@@ -112,10 +112,17 @@ def memory_of(tensor: Any) -> Memory:
 
 def device_memory_of(tensor: Any) -> Memory:
     """The same for an object that may lie on a GPU, which DLPack says more of than ``__cuda_array_interface__``."""
-    for way in (_from_data_ptr, _from_dlpack_anywhere, _from_device_array):
-        memory = way(tensor)
-        if memory is not None:
-            return _checked(tensor, memory)
+    memory = _from_data_ptr(tensor)
+    if memory is None:
+        try:
+            memory = _from_dlpack_anywhere(tensor)
+        except TypeError:  # it has no booleans, for one
+            memory = _from_device_array(tensor)
+            if memory is None:
+                raise
+    memory = memory or _from_device_array(tensor)
+    if memory is not None:
+        return _checked(tensor, memory)
     if hasattr(tensor, "__array_interface__"):
         return memory_of(tensor)
     try:
