@@ -22,7 +22,7 @@ from efa_endpoints import new_endpoint
 from endpoints import RC, UC, UD, Endpoint, Make, Pair, connect
 from place import Node, Place
 
-pytest_plugins = ["stub_fixtures", "cuda_fixtures"]
+pytest_plugins = ["stub_fixtures", "cuda_fixtures", "cm_fixtures"]
 
 
 @functools.cache

@@ -31,24 +31,13 @@ UD = 4
 
 
 @pytest.fixture(params=["roce", "iwarp"])
-def host(request: pytest.FixtureRequest, place: Place) -> str:
-    """The address of a device of either kind."""
-    if request.param == "roce":
-        return ipv4_of(place.nodes[0])
-    if not place.iwarp:
-        pytest.skip("needs an iWARP device")
-    return ipv4_of(place.iwarp[0])
+def cm_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
 def roce(place: Place) -> str:
     return ipv4_of(place.nodes[0])
-
-
-@pytest.fixture
-def listener(ib: Any, host: str) -> Iterator[Any]:
-    with ib.CMListener(host) as made:
-        yield made
 
 
 class Connected:

@@ -11,18 +11,14 @@ from typing import Any
 
 import pytest
 from cm_ends import End
-from place import Place, ipv4_of, seconds
+from place import seconds
 
 pytestmark = [pytest.mark.only("ibverbs"), pytest.mark.needs("cm")]
 
 
 @pytest.fixture(params=["roce", "iwarp"])
-def host(request: pytest.FixtureRequest, place: Place) -> str:
-    if request.param == "roce":
-        return ipv4_of(place.nodes[0])
-    if not place.iwarp:
-        pytest.skip("needs an iWARP device")
-    return ipv4_of(place.iwarp[0])
+def cm_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

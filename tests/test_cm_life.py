@@ -12,35 +12,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
 from cm_ends import End, Server, put_before
-from place import Place, ipv4_of, seconds
+from place import seconds
 
 pytestmark = [pytest.mark.only("ibverbs"), pytest.mark.needs("cm")]
 
 UD = 4
 UNREACHABLE, REJECTED, DISCONNECTED, MULTICAST_ERROR = 7, 8, 10, 13
-
-
-@pytest.fixture
-def host(place: Place) -> str:
-    return ipv4_of(place.nodes[0])
-
-
-@pytest.fixture
-def listener(ib: Any, host: str) -> Iterator[Any]:
-    with ib.CMListener(host) as made:
-        yield made
-
-
-@pytest.fixture
-def client(ib: Any, listener: Any) -> Iterator[End]:
-    end = End(ib, ib.CMID.resolve(listener.host, listener.port, timeout=seconds(5)))
-    yield end
-    end.close()
 
 
 def within(limit: float, work: Callable[[], Any]) -> None:

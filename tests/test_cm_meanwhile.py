@@ -16,31 +16,13 @@ from typing import Any
 import pytest
 from cm_ends import End, Server
 from endpoints import poll_for
-from place import Place, ipv4_of, seconds
+from place import seconds
 from test_cm_life import put_before
 
 pytestmark = [pytest.mark.only("ibverbs"), pytest.mark.needs("cm")]
 
 CONNECT_RESPONSE = 5
 ERR = 6
-
-
-@pytest.fixture
-def host(place: Place) -> str:
-    return ipv4_of(place.nodes[0])
-
-
-@pytest.fixture
-def listener(ib: Any, host: str) -> Iterator[Any]:
-    with ib.CMListener(host) as made:
-        yield made
-
-
-@pytest.fixture
-def client(ib: Any, listener: Any) -> Iterator[End]:
-    end = End(ib, ib.CMID.resolve(listener.host, listener.port, timeout=seconds(5)))
-    yield end
-    end.close()
 
 
 @pytest.fixture

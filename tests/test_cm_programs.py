@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cm_ends import SIGNALED, End
 from endpoints import poll_for
-from place import Place, ipv4_of, seconds
+from place import seconds
 
 pytestmark = [
     pytest.mark.only("ibverbs"),
@@ -26,12 +26,8 @@ RDMA_WRITE, SEND, RDMA_READ = 0, 2, 4
 
 
 @pytest.fixture(params=["roce", "iwarp"])
-def host(request: pytest.FixtureRequest, place: Place) -> str:
-    if request.param == "roce":
-        return ipv4_of(place.nodes[0])
-    if not place.iwarp:
-        pytest.skip("needs an iWARP device")
-    return ipv4_of(place.iwarp[0])
+def cm_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def start(*command: object) -> Any:

@@ -7,27 +7,15 @@ import asyncio
 import errno
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any, Callable
 
 import pytest
 from cm_ends import put_before
-from place import Place, ipv4_of, seconds
+from place import seconds
 
 pytestmark = [pytest.mark.only("ibverbs"), pytest.mark.needs("cm")]
 
 ADDR_ERROR, ROUTE_ERROR = 1, 3
-
-
-@pytest.fixture
-def host(place: Place) -> str:
-    return ipv4_of(place.nodes[0])
-
-
-@pytest.fixture
-def listener(ib: Any, host: str) -> Iterator[Any]:
-    with ib.CMListener(host) as made:
-        yield made
 
 
 @pytest.fixture
