@@ -188,6 +188,16 @@ def test_numpy_arrays_of_objects_are_no_memory(where: Any) -> None:
         where(np.zeros(3, dtype=[("number", "i8"), ("thing", "O")]))
 
 
+def test_references_are_no_data_through_the_buffer_protocol_either(where: Any) -> None:
+    with pytest.raises(TypeError, match="Python objects"):
+        where((ctypes.py_object * 2)())
+    np = pytest.importorskip("numpy", reason="needs NumPy")
+    for dtype in ("O", [("number", "i8"), ("thing", "O")]):
+        with pytest.raises(TypeError, match="the memoryview holds references to Python objects"):
+            where(memoryview(np.zeros(3, dtype=dtype)))
+    assert where(memoryview(np.zeros(3, dtype=[("Offset", "i8"), ("O", "f4")])))[1] == 36
+
+
 def test_array_interface_alone_is_enough(where: Any) -> None:
     thing = Interface()
     address = ctypes.addressof(thing.memory)

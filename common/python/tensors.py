@@ -163,7 +163,7 @@ def _keep(mr: Any, thing: Any) -> None:
         pass
 
 
-# ---- contiguity ----------------------------------------------------------------------------------------------------
+# ---- what is refused -----------------------------------------------------------------------------------------------
 
 
 def _not_contiguous(tensor: Any) -> ValueError:
@@ -171,6 +171,10 @@ def _not_contiguous(tensor: Any) -> ValueError:
         f"the {type(tensor).__name__} is not contiguous in C order, so its bytes are not one range: make a contiguous "
         "copy, or register what it is a view of"
     )
+
+
+def _holds_references(tensor: Any) -> TypeError:
+    return TypeError(f"the {type(tensor).__name__} holds references to Python objects, not data")
 
 
 def _is_contiguous(shape: Iterable[int], strides: Iterable[int], step: int) -> bool:
@@ -240,7 +244,7 @@ def _array_length(tensor: Any, interface: dict[str, Any]) -> int:
     shape, strides = interface["shape"], interface.get("strides")
     element = re.match(r"[<>|=]?([a-zA-Z?])(\d*)", interface["typestr"])  # "<M8[ns]" says more behind
     if getattr(getattr(tensor, "dtype", None), "hasobject", False) or (element and element[1] == "O"):
-        raise TypeError(f"the {type(tensor).__name__} holds references to Python objects, not data")
+        raise _holds_references(tensor)
     if element is None or not element[2]:
         raise TypeError(f"the {type(tensor).__name__} has elements of an unknown type, {interface['typestr']!r}")
     itemsize = int(element[2]) * (4 if element[1] == "U" else 1)
@@ -294,6 +298,8 @@ def _from_buffer(tensor: Any) -> Memory | None:
         return None
     except BufferError as error:
         raise TypeError(f"the {type(tensor).__name__} does not export its memory: {error}") from error
+    if "O" in re.sub(":[^:]*:", "", view.format):  # without the names of fields
+        raise _holds_references(tensor)
     if view.nbytes and not view.c_contiguous:
         raise _not_contiguous(tensor)
     # A memoryview does not tell its address. A second export does, and is given back: the view stays.
