@@ -98,6 +98,25 @@ static void ask_rnr(void)
     pair_close(&p);
 }
 
+/* What becomes of one write. */
+static void watch_write(struct pair *p, const char *question, int limit_ms)
+{
+    fact_begin("retry", "%s", question);
+    send_simple(&p->a, &p->b, IBV_WR_RDMA_WRITE, 8, 1);
+    pair_watch(p, 1, 0, limit_ms);
+    fact_end();
+}
+
+/* The same to a peer that was connected and is in RESET now. */
+static void ask_reset(const struct setup *how, const char *question, int limit_ms)
+{
+    struct pair p;
+    pair_open(&p, how);
+    side_to(&p.b, IBV_QPS_RESET);
+    watch_write(&p, question, limit_ms);
+    pair_close(&p);
+}
+
 static void ask_peer(const char *question, enum ibv_qp_state state)
 {
     struct pair p;
@@ -120,10 +139,7 @@ static void ask_gone(void)
     pair_open(&p, &usual);
     ibv_destroy_qp(p.b.qp);
     p.b.qp = NULL;
-    fact_begin("retry", "peer destroyed");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 2000);
-    fact_end();
+    watch_write(&p, "peer destroyed", 2000);
     pair_close(&p);
 
     struct setup how = usual;
@@ -133,10 +149,7 @@ static void ask_gone(void)
     side_init(&p.b, &how, QP_ACCESS);
     side_rtr(&p.a, &how, &p.b, 0);
     side_rts(&p.a, &how, 0);
-    fact_begin("retry", "peer in INIT");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 2000);
-    fact_end();
+    watch_write(&p, "peer in INIT", 2000);
     pair_close(&p);
 
     pair_open(&p, &how);
@@ -155,33 +168,15 @@ static void ask_gone(void)
     /* No timer at all: pending as long as one cares to look. */
     how = usual;
     how.timeout = 0;
-    pair_open(&p, &how);
-    side_to(&p.b, IBV_QPS_RESET);
-    fact_begin("retry", "peer in RESET, timeout 0, 300 ms");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 300);
-    fact_end();
-    pair_close(&p);
+    ask_reset(&how, "peer in RESET, timeout 0, 300 ms", 300);
 
     how = usual;
     how.retry_cnt = 7;
-    pair_open(&p, &how);
-    side_to(&p.b, IBV_QPS_RESET);
-    fact_begin("retry", "peer in RESET, retry_cnt 7, 500 ms");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 500);
-    fact_end();
-    pair_close(&p);
+    ask_reset(&how, "peer in RESET, retry_cnt 7, 500 ms", 500);
 
     how = usual;
     how.retry_cnt = 0;
-    pair_open(&p, &how);
-    side_to(&p.b, IBV_QPS_RESET);
-    fact_begin("retry", "peer in RESET, retry_cnt 0");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 1000);
-    fact_end();
-    pair_close(&p);
+    ask_reset(&how, "peer in RESET, retry_cnt 0", 1000);
 
     /* 4.096 us << 15 is 134 ms; with retry_cnt 2 the third silence ends it. */
     how = usual;
@@ -243,10 +238,7 @@ static void ask_stranger(void)
     side_init(&p.b, &usual, QP_ACCESS);
     side_rtr(&p.b, &usual, &other.a, 0);
     side_rts(&p.b, &usual, 0);
-    fact_begin("retry", "peer connected to another QP of the same device");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 2000);
-    fact_end();
+    watch_write(&p, "peer connected to another QP of the same device", 2000);
     pair_close(&p);
     pair_close(&other);
 
@@ -256,10 +248,7 @@ static void ask_stranger(void)
     side_init(&p.b, &usual, QP_ACCESS);
     side_rtr(&p.b, &usual, &p.b, 0);
     side_rts(&p.b, &usual, 0);
-    fact_begin("retry", "peer connected to another device");
-    send_simple(&p.a, &p.b, IBV_WR_RDMA_WRITE, 8, 1);
-    pair_watch(&p, 1, 0, 2000);
-    fact_end();
+    watch_write(&p, "peer connected to another device", 2000);
     pair_close(&p);
 
     /* UC where RC is expected. */
