@@ -44,8 +44,18 @@ def run(page: str, arguments: list[str], text: str) -> Any:
 
 @pytest.mark.only("ibverbs")
 @pytest.mark.needs("rc")
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in NOT_RUN and page != "efa"])
 def test_what_a_page_shows_runs(ib: Any, page: str) -> None:
+    run_page(page)
+
+
+@pytest.mark.only("efa")
+@pytest.mark.needs("efa", "rdma_read", "cq_events")
+def test_what_the_page_of_efa_shows_runs(ib: Any) -> None:
+    run_page("efa")
+
+
+def run_page(page: str) -> None:
     texts = blocks(DOCS / f"{page}.md")
     imported = {name for name in packages.ALL if re.search(rf"^\s*import {name}\b", "\n".join(texts), re.MULTILINE)}
     missing = imported - set(packages.built())
