@@ -133,6 +133,17 @@ void event_channel_put(struct region *r, uint32_t channel)
         c->used = 0;
 }
 
+/* The count is raised first: a process that is killed while it writes has written, and would not count any more. A count
+ * that differs from what the program has read keeps the program in ibv_destroy_cq for ever. */
+static void write_completion(const struct pipe_ends *ends, struct cq *cq)
+{
+    struct ib_uverbs_comp_event_desc event = {cq->user};
+
+    atomic_fetch_add(&cq->comp_events, 1);
+    if (!pipe_write(ends, &event, sizeof(event)))
+        atomic_fetch_sub(&cq->comp_events, 1);
+}
+
 void event_completion(struct region *r, struct cq *cq)
 {
     struct ib_uverbs_comp_event_desc event = {cq->user};
@@ -143,16 +154,13 @@ void event_completion(struct region *r, struct cq *cq)
         return;
     c = &r->channel[cq->channel];
     if (pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation)) {
-        if (pipe_write(&channel_pipe[cq->channel], &event, sizeof(event)))
-            atomic_fetch_add(&cq->comp_events, 1);
+        write_completion(&channel_pipe[cq->channel], cq);
         pipe_put(&channel_pipe[cq->channel]);
         return;
     }
     pipe = (struct borrow_pipe){cq->channel, c->proc, c->write_fd, &c->generation, &c->closed};
-    if (borrow_write(r, &pipe, &event, sizeof(event))) {
-        atomic_fetch_add(&cq->comp_events, 1);
+    if (borrow_write(r, &pipe, &event, sizeof(event), &cq->comp_events))
         return;
-    }
     atomic_fetch_add(&cq->pending, 1);
     atomic_fetch_add(&r->events_pending, 1);
     if (process_alive(&r->proc[c->proc]))
@@ -166,17 +174,15 @@ void event_write_pending(struct region *r)
     for (uint32_t w = 0; w < TABLE_BITS(MAX_CQS); w++) {
         for (uint64_t bits = r->cq_bits[w]; bits; bits &= bits - 1) {
             struct cq *cq = &r->cq[w * 64 + (uint32_t)__builtin_ctzll(bits)];
-            struct ib_uverbs_comp_event_desc event;
 
             if (!atomic_load(&cq->pending) || cq->channel == NONE ||
                 !pipe_get(r, &channel_pipe[cq->channel], cq->channel_generation))
                 continue;
             lock_take(&cq->lock);
-            event.cq_handle = cq->user;
             for (uint32_t n = atomic_exchange(&cq->pending, 0); n; n--) {
                 atomic_fetch_sub(&r->events_pending, 1);
-                if (cq->used && pipe_write(&channel_pipe[cq->channel], &event, sizeof(event)))
-                    atomic_fetch_add(&cq->comp_events, 1);
+                if (cq->used)
+                    write_completion(&channel_pipe[cq->channel], cq);
             }
             lock_give(&cq->lock);
             pipe_put(&channel_pipe[cq->channel]);
@@ -194,17 +200,21 @@ void event_async(struct region *r, uint32_t context, uint32_t object, uint64_t e
     TRACE("async event %u", type);
     lock_take(&c->events_lock);
     if (here) {
+        if (counter)
+            (*counter)++;
         queued = pipe_write(&async_pipe[context], &event, sizeof(event));
+        if (!queued && counter)
+            (*counter)--;
         pipe_put(&async_pipe[context]);
     } else {
         queued = c->async_tail - c->async_head < MAX_PENDING_ASYNC;
         if (queued) {
             c->pending[c->async_tail++ % MAX_PENDING_ASYNC] = (struct pending_async){element, type, object};
             atomic_store(&c->async_pending, 1);
+            if (counter)
+                (*counter)++;
         }
     }
-    if (queued && counter)
-        (*counter)++;
     lock_give(&c->events_lock);
     if (!here)
         service_wake_all(r);

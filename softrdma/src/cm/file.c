@@ -44,7 +44,7 @@ static bool push_byte(struct region *r, struct cm_file *f)
 
     if (r == process.region && f->proc == process.proc)
         return libc_get()->write(mine[n].both_fd, "", 1) == 1;
-    return f->proc != NONE && borrow_write(r, &pipe, "", 1);
+    return f->proc != NONE && borrow_write(r, &pipe, "", 1, NULL);
 }
 
 void cm_file_push(struct region *r, struct cm_file *f)

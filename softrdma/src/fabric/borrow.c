@@ -51,7 +51,7 @@ static int fetch(const struct proc *p, const struct borrow_pipe *pipe, uint32_t 
 }
 
 /* A write that gets EPIPE instead of a signal: the reader may die at any time. */
-static bool write_quietly(int fd, const void *event, size_t size)
+static bool write_quietly(int fd, const void *event, size_t size, _Atomic uint32_t *count)
 {
     sigset_t pipe_only, old, pending;
     bool ok, was_pending;
@@ -61,14 +61,19 @@ static bool write_quietly(int fd, const void *event, size_t size)
     sigpending(&pending);
     was_pending = sigismember(&pending, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe_only, &old);
+    if (count)
+        atomic_fetch_add(count, 1);
     ok = libc_get()->write(fd, event, size) == (ssize_t)size;
+    if (!ok && count)
+        atomic_fetch_sub(count, 1);
     if (!ok && errno == EPIPE && !was_pending)
         sigtimedwait(&pipe_only, NULL, &(struct timespec){0, 0});
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return ok;
 }
 
-bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *event, size_t size)
+bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *event, size_t size,
+                  _Atomic uint32_t *count)
 {
     struct place *place = &places[(pipe->key + r->slot) % PLACES];
     struct proc *owner = &r->proc[pipe->proc % MAX_PROCS];
@@ -85,7 +90,7 @@ bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *
         place->fd = fetch(owner, pipe, generation);
     }
     if (place->fd >= 0)
-        ok = write_quietly(place->fd, event, size);
+        ok = write_quietly(place->fd, event, size, count);
     pthread_mutex_unlock(&places_lock);
     return ok;
 }

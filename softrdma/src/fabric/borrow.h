@@ -15,8 +15,10 @@ struct borrow_pipe {
 };
 
 /* Writes to the pipe by a copy of its owner's descriptor; false where that is not possible, and the owner's service
- * thread has to do it. Raises no SIGPIPE. */
-bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *event, size_t size);
+ * thread has to do it. Raises no SIGPIPE. `count`, if any, is of the events written; it is raised before the write, which
+ * a process that is killed meanwhile completes. */
+bool borrow_write(struct region *r, const struct borrow_pipe *pipe, const void *event, size_t size,
+                  _Atomic uint32_t *count);
 
 void borrow_before_fork(void);
 void borrow_after_fork(void);
