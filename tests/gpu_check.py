@@ -548,6 +548,7 @@ class Checks:
 
     def run(self) -> int:
         if os.environ.get("GPU_CHECK_CHILD"):  # one of torch's allocators, in a process of its own
+            self.report.check("driver", self.driver.ready)
             self.report.check("torch", self.torch)
             return self.report.print()
         self.report.check("kernel module", self.kernel)

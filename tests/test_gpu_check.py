@@ -52,6 +52,55 @@ def test_the_gpu_check_runs_over_the_stand_in(ib: Any) -> None:
     assert undone <= {"? kernel module", "? cupy", "? torch", "? expandable, torch"}
 
 
+FRAMEWORKS = """
+import ctypes, os
+driver = ctypes.CDLL(os.environ["RDMA_CUDA_LIBRARY_PATH"] + "/libcuda.so.1")
+driver.cuInit(0)
+context = ctypes.c_void_p()
+driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+driver.cuCtxPushCurrent_v2(context)
+__version__ = "made by hand"
+float32, uint8, bfloat16, float8_e4m3fn = 4, 1, 2, 1
+class Tensor:
+    is_cuda, device = True, "cuda:0"
+    def __init__(self, count, size, addr=None):
+        self.count, self.size, self.addr = count, size, ctypes.c_uint64(addr or 0)
+        if addr is None:
+            assert driver.cuMemAlloc_v2(ctypes.byref(self.addr), ctypes.c_size_t(count * size)) == 0
+        self.data = type("Memory", (), {"ptr": self.addr.value})
+    def __getitem__(self, part):
+        return Tensor(part.stop - part.start, self.size, self.addr.value + part.start * self.size)
+    def data_ptr(self): return self.addr.value
+    def element_size(self): return self.size
+    def numel(self): return self.count
+    def is_contiguous(self): return True
+def empty(count, *, dtype, device): return Tensor(count, dtype)
+def ones(count, *, device, requires_grad): return Tensor(count, 4)
+def arange(count, *, dtype, device=None): return Tensor(count, dtype if isinstance(dtype, int) else 8)
+"""
+
+
+def test_the_gpu_check_looks_at_what_frameworks_allocate(ib: Any, tmp_path: Path) -> None:
+    place = folder(ib, "driver")
+    if place is None:
+        pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
+    for name in ("torch", "cupy"):
+        (tmp_path / f"{name}.py").write_text(FRAMEWORKS)
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), ib.__name__],
+        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20", "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    for what in ("cupy made by hand: export", "torch made by hand: export of a slice", "torch made by hand: bytes of"):
+        assert any(line[2:].startswith(what) and "not done" not in line for line in lines), done.stdout
+    assert any("expandable, torch made by hand: export of 200 MiB" in line for line in lines), done.stdout
+
+
 @pytest.mark.parametrize("missing", ["RDMA_CUDA_LIBRARY_PATH", "RDMA_LIBRARY_PATH"])
 def test_the_gpu_check_says_what_it_lacks(ib: Any, tmp_path: Path, missing: str) -> None:
     done = subprocess.run(
