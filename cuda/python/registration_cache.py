@@ -87,7 +87,8 @@ class RegistrationCache(Closing):
     its memory is: what was freed, mapped anew or moved is dropped, never returned. Memory that the driver has no
     identity for is registered and not kept. Nothing notices that memory is freed *before* the next look-up, and its
     pages stay pinned until then: ``purge()`` after freeing a lot. A dropped registration lives on as long as a region
-    or an SGE that was given out, so a request in flight keeps its memory.
+    or an SGE that was given out. A queue pair keeps neither: keep one of them (or the request) until the completion, or
+    an eviction takes the memory from under the NIC.
 
     ``max_bytes`` and ``max_count`` bound what is kept, the least recently used goes first; what does not fit at all
     is registered for the tensor alone and not kept. ``max_region`` is the largest allocation that is registered
