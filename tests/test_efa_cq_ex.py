@@ -11,6 +11,7 @@ import weakref
 from typing import Any
 
 import pytest
+from collector import looking_at_collections
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_fixtures import RESET, SRD, UD, Rig, examples
@@ -144,15 +145,7 @@ def test_completions_in_hand_survive_an_error_of_the_next(rig: Rig) -> None:
 def test_the_collector_never_runs_inside_a_poll(rig: Rig) -> None:
     """A queue pair that it destroys would wait for the end of the poll, which would wait for it."""
     cq = rig.keep(rig.ctx.create_cq_ex(1024, sgid=True))
-    seen: list[int] = []
-
-    def look(phase: str, info: Any) -> None:
-        seen.append(rig.stub.open_sessions)
-
-    gc.callbacks.append(look)
-    old = gc.get_threshold()
-    gc.set_threshold(1, 1, 1)
-    try:
+    with looking_at_collections(lambda: rig.stub.open_sessions) as seen:
         for asked in (1, 7, 64, 65, 300):
             for i in range(300):
                 rig.stub.push_wc_ex(cq, wr_id=i, opcode=RECV, sgid=bytes(16))
@@ -162,9 +155,6 @@ def test_the_collector_never_runs_inside_a_poll(rig: Rig) -> None:
             total = 0
             while total < 300:
                 total += len(cq.poll(asked))
-    finally:
-        gc.set_threshold(*old)
-        gc.callbacks.remove(look)
     assert seen and set(seen) == {0}
 
 

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from collector import looking_at_collections
 from hypothesis import given
 from hypothesis import strategies as st
 from stub_control import Captured
@@ -270,15 +271,7 @@ def test_long_receives_pass_where_the_library_does_not_cut_them(rig: Rig) -> Non
 def test_the_collector_never_runs_between_start_and_complete(rig: Rig) -> None:
     """It would run whatever finalizers there are, and destroying a queue pair waits for the session to end."""
     qp = rig.qp()
-    seen: list[int] = []
-
-    def look(phase: str, info: Any) -> None:
-        seen.append(rig.stub.open_sessions)
-
-    gc.callbacks.append(look)
-    old = gc.get_threshold()
-    gc.set_threshold(1, 1, 1)
-    try:
+    with looking_at_collections(lambda: rig.stub.open_sessions) as seen:
         for count in (1, 3, 64, 65, 300):
             qp.post_send([rig.wr(i) for i in range(count)])
             qp.post_send(rig.wr(i) for i in range(count))
@@ -286,9 +279,6 @@ def test_the_collector_never_runs_between_start_and_complete(rig: Rig) -> None:
             with pytest.raises(rig.Error):
                 qp.post_send([rig.wr(i) for i in range(count)])
             rig.drain()
-    finally:
-        gc.set_threshold(*old)
-        gc.callbacks.remove(look)
     assert seen and set(seen) == {0}
 
 

@@ -7,7 +7,6 @@ Nothing may crash; nothing is posted of a call that raises; what is posted was c
 from __future__ import annotations
 
 import builtins
-import contextlib
 import errno
 import gc
 import sys
@@ -17,6 +16,7 @@ from functools import partial
 from typing import Any, Callable
 
 import pytest
+from collector import eager_collector
 from packages import error_of, open_device
 from stub_fixtures import UD, Rig
 
@@ -141,9 +141,7 @@ def test_a_list_that_shrinks_and_grows_under_the_collector(rig: Rig) -> None:
             for w in wrs[:50]:
                 w.sg_list.clear()
 
-    old = gc.get_threshold()
-    gc.set_threshold(1, 1, 1)
-    try:
+    with eager_collector(1, 1, 1):
         for _ in range(50):
             Cycle()
             try:
@@ -152,8 +150,6 @@ def test_a_list_that_shrinks_and_grows_under_the_collector(rig: Rig) -> None:
                 pass
             rig.drain()
             wrs[:] = [rig.wr(i) for i in range(200)]
-    finally:
-        gc.set_threshold(*old)
 
 
 def test_a_generator_may_change_the_lists_it_gave(rig: Rig) -> None:
@@ -405,17 +401,6 @@ class WhenCollected:
 
     def __del__(self) -> None:
         self.act()
-
-
-@contextlib.contextmanager
-def eager_collector(allocations: int) -> Iterator[None]:
-    """Collects after so many more allocations of containers: in the midst of a call, before CPython 3.12."""
-    old = gc.get_threshold()
-    gc.set_threshold(allocations)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*old)
 
 
 @pytest.mark.parametrize("allocations", range(1, 6))
