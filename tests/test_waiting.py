@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import gc
 import math
 import os
 import select
@@ -413,6 +414,31 @@ class TestEventsOfObjectsThatGo:
         event = rig.ctx.get_async_event(5)
         qp.close()
         assert event.qp is qp and event.qp.closed
+
+
+@pytest.mark.only("ibverbs")
+class TestLimitsOfANewSharedQueue:
+    """A device may raise the limit event as the limit is armed: the queue is empty."""
+
+    def test_its_event_has_the_queue_while_create_srq_has_yet_to_return(self, rig: Rig) -> None:
+        rig.stub.close_gate("modify_srq")
+        making = Waiter(lambda: rig.pd.create_srq(srq_limit=3))
+        wait_until(lambda: rig.stub.inside("modify_srq") == 1, "the limit is being armed")
+        queues = [found for found in gc.get_objects() if type(found) is rig.ib.SRQ and not found.closed]
+        if queues:
+            rig.stub.raise_event(rig.ctx, 15, queues[0])
+        event = rig.ctx.get_async_event(0)
+        rig.stub.open_gate("modify_srq")
+        assert len(queues) == 1
+        assert event.srq is making.finish()
+        event.srq.close()
+
+    def test_one_that_cannot_be_armed_leaves_nothing_behind(self, rig: Rig) -> None:
+        rig.stub.fail("modify_srq", errno.EINVAL)
+        with pytest.raises(rig.Error) as caught:
+            rig.pd.create_srq(max_wr=4, srq_limit=3)
+        assert (caught.value.errno, caught.value.operation) == (errno.EINVAL, "ibv_modify_srq")
+        assert "srq_limit=3" in str(caught.value) and rig.stub.live("srq") == 0
 
 
 class TestLosingNothing:

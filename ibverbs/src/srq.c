@@ -62,31 +62,22 @@ static PyObject *raise_not_created(struct core_context *context, int err, const 
 }
 
 /*
- * The queue with its limit armed; NULL with the errno and the verb that failed. ibv_create_srq itself may ignore the
- * limit, as its man page says. Without the GIL.
+ * Arms the limit, which ibv_create_srq itself may ignore, as its man page says. The event may come before this returns:
+ * the queue is in the context's map by then. Returns 0 or a positive errno.
  */
-static struct ibv_srq *create(struct ibv_pd *pd, struct ibv_srq_init_attr *init, int *ret_err, const char **ret_verb)
+static int arm(struct core_object *self, uint32_t srq_limit)
 {
-    struct ibv_srq_attr limit = {.srq_limit = init->attr.srq_limit};
-    struct ibv_srq *srq;
+    struct ibv_srq_attr attr = {.srq_limit = srq_limit};
+    int err;
 
-    *ret_err = 0;
-    *ret_verb = "ibv_create_srq";
+    if (!core_try_enter(self)) /* somebody found it by way of the collector, and closed it */
+        return EBADF;
+    Py_BEGIN_ALLOW_THREADS
     errno = 0;
-    srq = verbs.create_srq(pd, init);
-    if (!srq) {
-        *ret_err = verbs_last_errno();
-        return NULL;
-    }
-    if (!limit.srq_limit)
-        return srq;
-
-    *ret_err = verbs_errno(verbs.modify_srq(srq, &limit, IBV_SRQ_LIMIT));
-    if (!*ret_err)
-        return srq;
-    *ret_verb = "ibv_modify_srq";
-    verbs.destroy_srq(srq);
-    return NULL;
+    err = verbs_errno(verbs.modify_srq(self->handle, &attr, IBV_SRQ_LIMIT));
+    Py_END_ALLOW_THREADS
+    core_exit(self);
+    return err;
 }
 
 static const struct core_params create_srq_params = {
@@ -99,7 +90,7 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
     struct ibv_srq_init_attr init = {.attr = {.max_wr = 128, .max_sge = 1}};
     PyObject *values[3], *result;
     struct ibv_srq *srq;
-    const char *verb;
+    uint32_t srq_limit;
     struct srq *self;
     int err;
 
@@ -119,18 +110,27 @@ PyObject *ibverbs_pd_create_srq(PyObject *op, PyObject *const *args, Py_ssize_t 
     if (core_context_reserve(context, 1) < 0)
         return core_object_finish(&self->base, NULL);
 
+    srq_limit = init.attr.srq_limit;
     Py_BEGIN_ALLOW_THREADS
-    srq = create(pd->handle, &init, &err, &verb);
+    errno = 0;
+    srq = verbs.create_srq(pd->handle, &init);
+    err = srq ? 0 : verbs_last_errno();
     Py_END_ALLOW_THREADS
+    init.attr.srq_limit = srq_limit; /* the library may have written here */
     self->limits.max_recv_wr = init.attr.max_wr;
     self->limits.max_recv_sge = init.attr.max_sge;
     result = core_object_finish(&self->base, srq);
     if (!result) {
         core_context_unreserve(context, 1);
-        return raise_not_created(context, err, verb, &init.attr);
+        return raise_not_created(context, err, "ibv_create_srq", &init.attr);
     }
     core_context_put(context, core_pointer_key(srq), &self->base);
-    return result;
+
+    err = srq_limit ? arm(&self->base, srq_limit) : 0;
+    if (!err)
+        return result;
+    Py_DECREF(result);
+    return raise_not_created(context, err, "ibv_modify_srq", &init.attr);
 }
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */
