@@ -149,7 +149,7 @@ static void add_depths(struct cause *cause, struct ibv_context *context, const s
     struct dv_sq_depth_attr sq = {
         .flags = inline_write ? DV_SQ_DEPTH_INLINE_WRITE : 0,
         .max_send_sge = cap->max_send_sge,
-        .max_rdma_sge = EFA_RDMA_SGE,
+        .max_rdma_sge = request->attr.send_ops_flags & ~(uint64_t)SEND_OPS ? EFA_RDMA_SGE : 0, /* a device may have none */
         .max_inline_data = cap->max_inline_data,
     };
     struct dv_rq_depth_attr rq = {.max_recv_sge = cap->max_recv_sge};
