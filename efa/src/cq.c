@@ -67,10 +67,9 @@ static void leave(struct core_cq *op, uint32_t qp_num, bool gone)
 {
     struct efa_cq *self = (struct efa_cq *)op;
 
+    efa_cq_spill(self, reap_library, NULL); /* once more when it is gone: what came late is passed over then */
     if (gone)
         efa_spill_drop(&self->spill, qp_num);
-    else
-        efa_cq_spill(self, reap_library, NULL);
 }
 
 static void add(struct core_cq *self, uint32_t at, PyObject *wc)

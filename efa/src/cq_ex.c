@@ -137,10 +137,10 @@ static void leave(struct core_cq *op, uint32_t qp_num, bool gone)
 {
     struct efa_cq_ex *self = (struct efa_cq_ex *)op;
 
+    if (!self->unreadable)
+        efa_cq_spill(&self->base, reap_library, self->extra);
     if (gone)
         efa_spill_drop(&self->base.spill, qp_num);
-    else if (!self->unreadable)
-        efa_cq_spill(&self->base, reap_library, self->extra);
 }
 
 static void add(struct core_cq *self, uint32_t at, PyObject *wc)
