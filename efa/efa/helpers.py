@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from . import _efa as c
+from .closing import Closing
 from .tensors import reg_tensor, tensor_addr_len
 from .wire import WireRecord, gid_bytes, integer
 
 if TYPE_CHECKING:  # a union of classes, kept by typing at run time, would keep the extension module to the very end
-    from types import TracebackType
-
-    from typing_extensions import Self
-
     from ._efa import _GidLike
 
 __all__ = [
@@ -32,7 +29,7 @@ __all__ = [
 # ---- addresses -----------------------------------------------------------------------------------------------------
 
 
-class Peer(c._Peer):
+class Peer(c._Peer, Closing):
     """Where requests go: an address handle, a queue pair number and a qkey. ``EndpointInfo.peer`` makes one.
 
     It owns the handle: ``close()`` (or the end of ``with``, or being collected) releases it, and ``ah`` is None
@@ -57,16 +54,6 @@ class Peer(c._Peer):
         if ah is not None:
             ah.close()
             self._drop()
-
-    def __enter__(self) -> Self:
-        if self.closed:
-            raise c.EfaError("Peer.__enter__", 9, f"{self!r} is closed")
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None, /
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<Peer qp_num={self.qp_num:#x} qkey={self.qkey:#x}{', closed' if self.closed else ''}>"
