@@ -223,6 +223,15 @@ def test_a_peer_owns_its_address_handle(rig: Rig) -> None:
 
 
 @pytest.mark.needs("stub")
+def test_a_closed_peer_is_not_entered(rig: Rig) -> None:
+    peer = rig.ib.EndpointInfo(bytes(range(16)), 7, 8).peer(rig.pd)
+    peer.close()
+    with pytest.raises(rig.Error, match="Peer is closed") as caught:
+        peer.__enter__()
+    assert (caught.value.errno, caught.value.operation) == (errno.EBADF, "Peer.__enter__")
+
+
+@pytest.mark.needs("stub")
 def test_a_peer_may_be_closed_by_several_threads_at_once(rig: Rig) -> None:
     """What one looked at, another may have let go of: seen here as an attribute that changes from look to look."""
 
