@@ -82,15 +82,15 @@ class Server(threading.Thread):
 
 
 class Raw:
-    """What stands before an identifier of the extension and answers some calls itself."""
+    """What stands before an identifier of the extension and has some methods and attributes of its own."""
 
-    def __init__(self, raw: Any, **calls: Callable[..., Any]) -> None:
+    def __init__(self, raw: Any, **own: Any) -> None:
         self._raw = raw
-        self.__dict__.update(calls)
+        self.__dict__.update(own)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
 
-def put_before(channel: Any, **calls: Callable[..., Any]) -> None:
-    channel.raw = Raw(channel.raw, **calls)
+def put_before(channel: Any, **own: Any) -> None:
+    channel.raw = Raw(channel.raw, **own)

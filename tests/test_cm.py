@@ -63,7 +63,7 @@ def connected(ib: Any, listener: Any) -> Iterator[Any]:
 
 
 def is_iwarp(cmid: Any) -> bool:
-    return bool(cmid._is_iwarp())
+    return bool(cmid._channel.is_iwarp)
 
 
 # ---- a connection --------------------------------------------------------------------------------------------------
@@ -255,6 +255,7 @@ def test_a_request_is_answered_once(ib: Any, connected: Any) -> None:
         both.server.cmid.connect()
     with pytest.raises(ib.VerbsError, match="not a peer's request"):
         both.client.cmid.accept()
+    assert both.server.cmid.connected and not both.server.cmid.closed
 
 
 def test_a_server_that_does_not_answer_costs_no_longer_than_the_timeout(ib: Any, listener: Any) -> None:

@@ -101,7 +101,7 @@ def test_an_attempt_that_is_cancelled_leaves_nothing_half_open(ib: Any, host: st
     async def main() -> None:
         with ib.CMListener(host) as listener:
             end = End(ib, await ib.CMID.resolve_async(listener.host, listener.port))
-            if end.cmid._is_iwarp():
+            if end.cmid._channel.is_iwarp:
                 pytest.skip("an unanswered attempt of iWARP holds its queue pair for ten seconds")
             connecting = asyncio.create_task(end.cmid.connect_async())
             await asyncio.sleep(0.05)

@@ -462,8 +462,7 @@ def connecting_takes(client: End, duration: float, error: BaseException | None =
             raise error
         raw.connect(*arguments)
 
-    put_before(client.cmid._channel, connect=connect)
-    client.cmid._is_iwarp = lambda: True
+    put_before(client.cmid._channel, connect=connect, device=(*raw.device[:2], True))
 
 
 def test_a_call_that_blocks_does_not_hold_up_the_event_loop(ib: Any, listener: Any, client: End) -> None:

@@ -131,6 +131,15 @@ class Channel:
         """Make an identifier."""
         return cls(_ibverbs._CMID(port_space))
 
+    @property
+    def is_iwarp(self) -> bool:
+        """Whether its device is; False before it has one, and when it is closed."""
+        try:
+            device = self.raw.device
+        except VerbsError:  # closed
+            return False
+        return bool(device and device[2])
+
     # ---- events ----
 
     def _pump(self) -> bool:

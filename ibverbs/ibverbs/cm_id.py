@@ -14,15 +14,13 @@ from .cm_address import PortSpace, addresses, checked_port_space, host_port
 from .cm_channel import Channel
 from .cm_context import shared_context
 from .cm_course import Answer, Course, Steps, expect
-from .cm_depths import Depths
 from .cm_error import CMError, CMEvent, CMEventType, refused
+from .cm_handshake import Handshake
 from .cm_multicast import MulticastGroup
 from .cm_private_data import PrivateData
 from .cm_queue_pair import ConnectedQP
 from .cm_resolution import Resolution
 from .deadline import Deadline
-from .waiting import checked_timeout
-from .wire import integer
 
 __all__ = ["CMID"]
 
@@ -41,38 +39,33 @@ class CMID(Closing):
         raise TypeError("CMID() cannot be made by itself: CMID.resolve() and CMListener.get_request() make one")
 
     _channel: Channel
-    _port_space: PortSpace
     _data: PrivateData
     _host: str
     _port: int
+    _handshake: Handshake
     _queue_pair: ConnectedQP
-    _server: bool
-    _request: Answer | None
-    """What is still to be answered."""
     _private_data: bytes
     _context: Context | None
-    _remote: tuple[AHAttr, int, int] | None
 
     @classmethod
-    def _make(cls, channel: Channel, port_space: PortSpace, data: PrivateData, peer: tuple[str, int]) -> CMID:
+    def _make(cls, channel: Channel, data: PrivateData, peer: tuple[str, int], handshake: Handshake) -> CMID:
         self = object.__new__(cls)
         self._channel = channel
-        self._port_space = port_space
         self._data = data
         self._host, self._port = peer
-        self._queue_pair = ConnectedQP(channel, port_space)
-        self._server = False
-        self._request = self._context = self._remote = None
+        self._handshake = handshake
+        self._queue_pair = handshake.queue_pair
         self._private_data = b""
+        self._context = None
         return self
 
     @classmethod
     def _of_request(cls, request: Answer, port_space: PortSpace, data: PrivateData) -> CMID:
         """The identifier of a peer's request. Raises ValueError where that does not say its length and should."""
-        assert request.request is not None
-        self = cls._make(request.request, port_space, data, host_port(request.request.raw.target))
-        self._server = True
-        self._request = request
+        channel = request.request
+        assert channel is not None
+        handshake = Handshake(channel, port_space, data, request)
+        self = cls._make(channel, data, host_port(channel.raw.target), handshake)
         self._private_data = data.unpack(request.event.private_data)
         return self
 
@@ -127,8 +120,8 @@ class CMID(Closing):
 
     @classmethod
     def _of_client(cls, resolution: Resolution, port_space: PortSpace, exact: bool) -> CMID:
-        data = PrivateData(port_space, exact)
-        return cls._make(Channel.open(port_space), port_space, data, (resolution.host, resolution.port))
+        channel, data = Channel.open(port_space), PrivateData(port_space, exact)
+        return cls._make(channel, data, (resolution.host, resolution.port), Handshake(channel, port_space, data))
 
     # ---- running ----
 
@@ -168,15 +161,8 @@ class CMID(Closing):
     def _give_up(self) -> None:
         """Close without waiting: on iWARP an unanswered attempt holds its closer for ten seconds."""
         with contextlib.suppress(VerbsError):  # the library has it for good; why the attempt failed says more
-            self._channel.close(without_waiting=self._is_iwarp())
+            self._channel.close(without_waiting=self._channel.is_iwarp)
         self._queue_pair.stop()
-
-    def _is_iwarp(self) -> bool:
-        try:
-            device = self._channel.raw.device
-        except VerbsError:  # closed
-            return False
-        return bool(device and device[2])
 
     # ---- the queue pair ----
 
@@ -219,10 +205,10 @@ class CMID(Closing):
         itself gives up on a silent host after one to two minutes, and never on a server that took the request and
         does not answer: give a ``timeout``. ``rdma_connect``.
         """
+        self._check_open("connect")
+        depths = responder_resources, initiator_depth
         return self._run(
-            self._connect_course(
-                private_data, responder_resources, initiator_depth, retry_count, rnr_retry_count, timeout
-            )
+            self._handshake.connect(self.context, private_data, *depths, retry_count, rnr_retry_count, timeout)
         )
 
     async def connect_async(
@@ -236,51 +222,11 @@ class CMID(Closing):
         timeout: float | None = None,
     ) -> bytes:
         """The same in the running event loop."""
+        self._check_open("connect_async")
+        depths = responder_resources, initiator_depth
         return await self._run_async(
-            self._connect_course(
-                private_data, responder_resources, initiator_depth, retry_count, rnr_retry_count, timeout
-            )
+            self._handshake.connect(self.context, private_data, *depths, retry_count, rnr_retry_count, timeout)
         )
-
-    def _connect_course(
-        self,
-        private_data: bytes,
-        responder_resources: int,
-        initiator_depth: int,
-        retry_count: int,
-        rnr_retry_count: int,
-        timeout: float | None,
-    ) -> Course[bytes]:
-        self._check_open("connect")
-        if self._server:
-            raise VerbsError("CMID.connect", errno.EINVAL, "it is a peer's request: accept() or reject() it")
-        param = (
-            self._data.pack(private_data, self._is_iwarp(), "connect"),
-            *Depths.of_device(self.context).chosen(responder_resources, initiator_depth),
-            integer("retry_count", retry_count, 0, 7),
-            integer("rnr_retry_count", rnr_retry_count, 0, 7),
-            self._queue_pair.number("connect"),
-        )
-        return Course("CMID.connect", self._connecting(param), timeout)
-
-    def _connecting(self, param: tuple[Any, ...]) -> Steps[bytes]:
-        raw = self._channel.raw
-        if self._is_iwarp():  # the call itself waits there until the host answers
-            self._channel.start(lambda: raw.connect(*param))
-        else:
-            raw.connect(*param)
-        answer = expect("rdma_connect", (yield "peer"), CMEventType.CONNECT_RESPONSE, CMEventType.ESTABLISHED)
-        if answer.event.event == CMEventType.CONNECT_RESPONSE:
-            self._queue_pair.to_rts()
-            self._channel.established = True  # before the peer knows of it, which may end it at once
-            raw.establish()
-        if self._port_space != PortSpace.TCP:
-            ah_attr, qp_num, qkey = answer.parameters
-            self._remote = ah_attr, qp_num, qkey
-        try:
-            return self._data.unpack(answer.event.private_data)
-        except ValueError as error:
-            raise CMError("CMID.connect", errno.EPROTO, str(error)) from None
 
     # ---- accepting ----
 
@@ -300,7 +246,9 @@ class CMID(Closing):
         true when its answer was read). At most 196 bytes of private data on InfiniBand and RoCE, 251 on iWARP.
         Raises ``CMError`` where the peer went away. ``rdma_accept``.
         """
-        self._run(self._accept_course(private_data, responder_resources, initiator_depth, rnr_retry_count, timeout))
+        self._check_open("accept")
+        depths = responder_resources, initiator_depth
+        self._run(self._handshake.accept(self.context, private_data, *depths, rnr_retry_count, timeout))
 
     async def accept_async(
         self,
@@ -312,57 +260,18 @@ class CMID(Closing):
         timeout: float | None = None,
     ) -> None:
         """The same in the running event loop."""
-        await self._run_async(
-            self._accept_course(private_data, responder_resources, initiator_depth, rnr_retry_count, timeout)
-        )
-
-    def _accept_course(
-        self,
-        private_data: bytes,
-        responder_resources: int | None,
-        initiator_depth: int | None,
-        rnr_retry_count: int,
-        timeout: float | None,
-    ) -> Course[None]:
-        request = self._pending("accept")
-        data = self._data.pack(private_data, self._is_iwarp(), "accept")
-        depths = Depths.of_device(self.context).chosen(responder_resources, initiator_depth)
-        depths = depths.lowered_to(*(request.parameters[:2] if self._port_space == PortSpace.TCP else (0, 0)))
-        rnr_retry_count = integer("rnr_retry_count", rnr_retry_count, 0, 7)
-        param = (data, *depths, 0, rnr_retry_count, self._queue_pair.number("accept"))
-        return Course("CMID.accept", self._accepting(param, depths, checked_timeout(timeout) != 0), timeout)
-
-    def _accepting(self, param: tuple[Any, ...], depths: Depths, wait: bool) -> Steps[None]:
-        if self._port_space == PortSpace.TCP and not self._is_iwarp():
-            self._queue_pair.to_rts(depths)
-        self._channel.raw.accept(*param)
-        self._request = None
-        if self._port_space != PortSpace.TCP:  # nothing is told of it any more
-            self._channel.established = True
-        elif wait:
-            expect("rdma_accept", (yield "peer"), CMEventType.ESTABLISHED)
+        self._check_open("accept_async")
+        depths = responder_resources, initiator_depth
+        await self._run_async(self._handshake.accept(self.context, private_data, *depths, rnr_retry_count, timeout))
 
     def reject(self, private_data: bytes = b"") -> None:
         """Refuse a peer's request, which gets the private data, and close the identifier.
 
         At most 148 bytes on InfiniBand and RoCE, 251 on iWARP. ``rdma_reject``.
         """
-        self._pending("reject")
-        data = self._data.pack(private_data, self._is_iwarp(), "reject")
-        self._request = None
-        try:
-            self._channel.raw.reject(data)
-        except VerbsError as error:
-            raise self._meant(error) from error.__cause__
-        finally:
-            self._give_up()
-
-    def _pending(self, call: str) -> Answer:
-        self._check_open(call)
-        if self._request is None:
-            why = "it was answered already" if self._server else "it is not a peer's request"
-            raise VerbsError(f"CMID.{call}", errno.EINVAL, why)
-        return self._request
+        self._check_open("reject")
+        self._run(self._handshake.reject(private_data))
+        self._give_up()
 
     @property
     def private_data(self) -> bytes:
@@ -380,7 +289,7 @@ class CMID(Closing):
         self._check_open("disconnect")
         if self._channel.under_way:  # which would never be told
             raise VerbsError("CMID.disconnect", errno.EALREADY, "an attempt is under way: close() ends it")
-        if self._request is not None or self._queue_pair.qp is None:
+        if self._handshake.request is not None or self._queue_pair.qp is None:
             raise VerbsError("CMID.disconnect", errno.ENOTCONN, "it is not connected")
         try:
             self._channel.raw.disconnect()
@@ -397,7 +306,7 @@ class CMID(Closing):
         The peer sees it at once, and nothing is waited for. The queue pair stays, in state ERR, until it is closed
         itself. Twice is harmless. ``rdma_destroy_id``.
         """
-        self._channel.close(without_waiting=self._channel.under_way and self._is_iwarp())
+        self._channel.close(without_waiting=self._channel.under_way and self._channel.is_iwarp)
         self._queue_pair.stop()
         self._queue_pair.qp = None
 
@@ -447,7 +356,7 @@ class CMID(Closing):
     @property
     def remote(self) -> tuple[AHAttr, int, int] | None:
         """Where datagrams go, after ``connect``: (AHAttr for ``pd.create_ah``, QP number, qkey); None before."""
-        return self._remote
+        return self._handshake.remote
 
     def join_multicast(self, group: str, *, send_only: bool = False, timeout: float | None = 5.0) -> MulticastGroup:
         """Join a multicast group, by its IP address, and attach the queue pair to it unless only sending.
@@ -542,7 +451,8 @@ class CMID(Closing):
     def __repr__(self) -> str:
         if self._channel.closed:
             return "<CMID, closed>"
-        state = "connected" if self._channel.established else "requested" if self._request else "not connected"
+        pending = self._handshake.request is not None
+        state = "connected" if self._channel.established else "requested" if pending else "not connected"
         return f"<CMID {self._host}:{self._port} {state}>"
 
 
