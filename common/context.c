@@ -197,7 +197,7 @@ PyObject *core_context_query_gid(PyObject *op, PyObject *const *args, Py_ssize_t
     return core_gid_new(state, gid.raw);
 }
 
-static PyObject *list_gids(struct core_state *state, const struct core_gid_row *rows, size_t count)
+static PyObject *list_gids(struct core_state *state, const struct gid_row *rows, size_t count)
 {
     PyObject *list = PyList_New((Py_ssize_t)count);
 
@@ -213,7 +213,7 @@ PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_s
                                        const struct core_params *params)
 {
     struct core_context *self = (struct core_context *)op;
-    struct core_gid_row *rows;
+    struct gid_row *rows;
     struct cause cause = {0};
     PyObject *value, *list;
     uint8_t port_num = 1;
@@ -225,7 +225,7 @@ PyObject *core_context_query_gid_table(PyObject *op, PyObject *const *args, Py_s
         core_enter(&self->base, "query_gid_table") < 0)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    err = core_gid_table_read(self->base.handle, port_num, &rows, &count);
+    err = gid_table_read(self->base.handle, port_num, &rows, &count);
     if (err)
         cause_of_port(&cause, self->base.handle, port_num, -1);
     Py_END_ALLOW_THREADS
