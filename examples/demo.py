@@ -17,6 +17,7 @@ import time
 from functools import partial
 from typing import Any, Callable
 
+from command import run, whole
 from pair import PORT, End, arguments, meet, peer_of
 
 import ibverbs as ib
@@ -180,9 +181,9 @@ def attend(side: Side, sock: socket.socket, quick: bool) -> None:
     check(struct.pack("=Q", count), struct.pack("=Q", 9 * DEPTH), "the number of additions")
 
 
-def main() -> int:
+def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--gid-index", type=int, default=-1, help="default: the first IPv4 address on Ethernet, else 0")
+    parser.add_argument("--gid-index", type=whole(0, 255), default=-1, help="default: the one that reaches farthest")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     args = parser.parse_args()
     side = Side(args.device, args.gid_index)
@@ -206,8 +207,7 @@ def main() -> int:
     side.close()
     if acting:
         print("\nall data right")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

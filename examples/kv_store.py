@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A small key-value store: GETs are RDMA reads, which cost the server nothing; PUTs are messages to it.
 
-    python kv_store.py                         # a server and a load generator on this machine
-    python kv_store.py serve --host 10.0.0.1 --port 7700
-    python kv_store.py load --host 10.0.0.1 --port 7700 --seconds 10 --depth 32
+    python examples/kv_store.py                # a server and a load generator on this machine
+    python examples/kv_store.py serve --host 10.0.0.1 --port 7700
+    python examples/kv_store.py load --host 10.0.0.1 --port 7700 --seconds 10 --depth 32
 
 The server keeps its values in one registered region of equal slots; a key's slot follows from its hash. When it accepts
 a client it tells where the region is, in the private data. A client reads a slot and looks at what it got: the key
@@ -23,6 +23,8 @@ import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
+
+from command import run, whole
 
 import ibverbs as ib
 
@@ -115,7 +117,7 @@ def serve(store: Store, listener: ib.CMListener) -> None:
 
 
 def watch_end(cmid: ib.CMID) -> None:
-    """A client that goes ends its queue pair here, and so the wait for its next request."""
+    """A peer that goes ends the queue pair here, and so the wait for its next word."""
 
     def watch() -> None:
         with contextlib.suppress(ib.VerbsError):  # closed meanwhile
@@ -147,6 +149,7 @@ class Client:
             self.slot_size, self.depth = SLOT.size + self.value_size, depth
             self.buffer = bytearray(depth * self.slot_size + PUT.size + self.value_size)
             self.mr = undo.enter_context(ib.reg_tensor(self.pd, self.buffer, ib.AccessFlags.LOCAL_WRITE))
+            watch_end(self.cmid)
             self._undo = undo.pop_all()
 
     def read(self, place: int, key: bytes) -> None:
@@ -247,18 +250,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("role", nargs="?", choices=["serve", "load", "both"], default="both")
     parser.add_argument("--host", default="", help="the server's address (default: the first device's)")
-    parser.add_argument("--port", type=int, default=0, help="the server's port (default: a free one)")
-    parser.add_argument("--slots", type=int, default=4096)
-    parser.add_argument("--value-size", type=int, default=1024, help="largest value, in bytes")
-    parser.add_argument("--keys", type=int, default=500, help="how many the load generator puts")
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long it reads")
-    parser.add_argument("--depth", type=int, default=16, help="GETs under way")
+    parser.add_argument("--port", type=whole(0, 65535), default=0, help="the server's port (default: a free one)")
+    parser.add_argument("--slots", type=whole(1, 1 << 24), default=4096, help="how many values there is room for")
+    parser.add_argument("--value-size", type=whole(4, 65535), default=1024, help="the largest, in bytes")
+    parser.add_argument("--keys", type=whole(1), default=500, help="how many the load generator puts (default: 500)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="how long it reads (default: 2)")
+    parser.add_argument("--depth", type=whole(1, 4096), default=16, help="GETs under way (default: 16)")
     args = parser.parse_args()
+    if args.role == "load" and not args.port:
+        parser.error("load needs the --port that the server printed")
     host = args.host or address_of_a_device()
 
     if args.role == "load":
         load(host, args.port, args.seconds, args.depth, args.keys)
         return
+    store = Store(args.slots, args.value_size)
     with ib.CMListener(host, args.port) as listener:
         print(f"serving {args.slots} slots of {args.value_size} bytes on {host} port {listener.port}", flush=True)
         if args.role == "both":
@@ -266,10 +272,10 @@ def main() -> None:
             command += ["--seconds", str(args.seconds), "--depth", str(args.depth), "--keys", str(args.keys)]
             client = subprocess.Popen(command)
             threading.Thread(target=lambda: (client.wait(), listener.close()), daemon=True).start()
-        serve(Store(args.slots, args.value_size), listener)
+        serve(store, listener)
         if args.role == "both":
             sys.exit(client.wait())
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -34,7 +34,7 @@ def open_device(name: str) -> Any:
         if name or (ctx.query_port(PORT).state == ib.PortState.ACTIVE and device.node_type != ib.NodeType.RNIC):
             return ctx
         ctx.close()
-    found = ", ".join(d.name for d in devices) or "none at all"
+    found = ", ".join(d.name for d in devices) or "none at all (python -m ibverbs may say why)"
     sys.exit(f"no RDMA device {name or 'with an active port'}; there is {found}")
 
 
@@ -123,14 +123,33 @@ def peer_of(script: str, args: argparse.Namespace, *words: str) -> Iterator[tupl
             yield sock, False
         return
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(60)
         own = [script, "--device", args.device, *words, "--peer-of", str(server.getsockname()[1])]
         peer = subprocess.Popen([sys.executable, *own])
-        sock, _ = server.accept()
+        try:
+            with accept(server, peer) as sock:
+                yield sock, True
+            peer.wait(timeout=60)
+        finally:
+            end(peer)
+    if peer.returncode:
+        sys.exit(f"the peer failed with status {peer.returncode}")
+
+
+def accept(server: socket.socket, peer: subprocess.Popen[bytes]) -> socket.socket:
+    """The peer's connection; no waiting for one that has failed already."""
+    server.settimeout(0.2)
+    while peer.poll() is None:
+        with contextlib.suppress(socket.timeout):
+            sock = server.accept()[0]
+            sock.settimeout(None)
+            return sock
+    sys.exit(f"the peer failed with status {peer.returncode}")
+
+
+def end(peer: subprocess.Popen[bytes]) -> None:
+    """Nothing is left running, whatever happened here; a moment for the peer to say why it ends itself."""
     try:
-        with sock:
-            yield sock, True
-    finally:
-        status = peer.wait(timeout=60)
-    if status:
-        sys.exit(f"the peer failed with status {status}")
+        peer.wait(timeout=2)
+    except subprocess.TimeoutExpired:
+        peer.kill()
+        peer.wait()

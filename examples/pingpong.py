@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 
+from command import run, whole
 from pair import End, arguments, meet, peer_of
 
 import ibverbs as ib
@@ -41,8 +42,8 @@ def play(end: End, size: int, rounds: int, first: bool) -> float:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--size", type=int, default=64, help="bytes of a message (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=1000, help="default: %(default)s")
+    parser.add_argument("--size", type=whole(1, 1 << 30), default=64, help="bytes of a message (default: %(default)s)")
+    parser.add_argument("--rounds", type=whole(1), default=1000, help="default: %(default)s")
     args = parser.parse_args()
 
     end = End(args.device, 2 * args.size, depth=16)
@@ -57,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

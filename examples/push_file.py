@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 
+from command import run, whole
 from pair import End, arguments, peer_of, receive_exactly
 
 import ibverbs as ib
@@ -57,10 +58,11 @@ def show(done: int, total: int, length: int, begin: float) -> None:
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("file", help="what to push")
-    parser.add_argument("--chunk", type=int, default=1 << 20, help="bytes of one write (default: %(default)s)")
+    parser.add_argument("--chunk", type=whole(1, 1 << 30), default=1 << 20, help="bytes of one write (default: 1 MiB)")
     args = parser.parse_args()
 
-    length = os.path.getsize(args.file)
+    with open(args.file, "rb") as file:
+        length = os.fstat(file.fileno()).st_size
     if not length:
         sys.exit(f"{args.file} is empty")
     end = End(args.device, length, DEPTH)
@@ -84,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -20,7 +20,9 @@ import sys
 import time
 from collections import deque
 from multiprocessing.connection import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from command import run, whole
 
 import efa
 
@@ -45,7 +47,7 @@ class End:
     def __init__(self, device: str | None, length: int) -> None:
         devices = [d for d in efa.get_efa_device_list() if device in (None, d.name)]
         if not devices:
-            sys.exit(f"no EFA device {device or ''}")
+            sys.exit(f"no EFA device {device}" if device else "no EFA device; python -m efa may say why")
         self.ctx = devices[0].open()
         self.can_write = efa.capabilities(self.ctx).rdma_write
         self.pd = self.ctx.alloc_pd()
@@ -81,51 +83,65 @@ class End:
         print()
 
 
+def receive(pipe: Connection, whom: str) -> Any:
+    """What the other process says; the end, where it says no more, or has not said all."""
+    try:
+        return pipe.recv()
+    except (EOFError, OSError):
+        sys.exit(f"{whom} is gone")
+
+
 def work(number: int, pipe: Connection, device: str | None, length: int, chunk: int) -> None:
     """A worker: takes the weights in and sends back their digest."""
     end = End(device, length)
     end.qp.post_recv(efa.RecvWR(1, [end.mr.sge(8)]))
     pipe.send(end.offer())
-    trainer: Offer = pipe.recv()
+    trainer: Offer = receive(pipe, "the trainer")
     peer = end.peer(trainer)
     pipe.send("ready")
     if not end.can_write:
-        pipe.recv()  # one worker after the other, for the sake of what is printed
+        receive(pipe, "the trainer")  # one worker after the other, for the sake of what is printed
         end.run(efa.read_wrs(end.mr, peer, trainer.addr, trainer.rkey, chunk=chunk), f"worker {number} reads")
     else:
         (wc,) = end.cq.wait(1, timeout=600) or sys.exit("the trainer said nothing")
         wc.raise_for_status()
         assert wc.imm_data == DONE and wc.byte_len == 0
     pipe.send(hashlib.sha256(end.memory).digest())
-    pipe.recv()  # the peer stays open until everybody is done
+    receive(pipe, "the trainer")  # the peer stays open until everybody is done
+
+
+def start(*words: Any) -> None:
+    """What a worker's process does."""
+    run(lambda: work(*words))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, default=3, help="how many processes get the weights (default: 3)")
-    parser.add_argument("--megabytes", type=int, default=64, help="how long they are (default: 64)")
-    parser.add_argument("--chunk", type=int, default=1 << 20, help="bytes of one request (default: %(default)s)")
+    parser.add_argument("--workers", type=whole(1, 1000), default=3, help="how many get the weights (default: 3)")
+    parser.add_argument("--megabytes", type=whole(1), default=64, help="how long they are (default: 64)")
+    parser.add_argument("--chunk", type=whole(4096, 1 << 30), default=1 << 20, help="bytes of one request (default: 1 MiB)")
     parser.add_argument("--device", help="the EFA device (default: the first)")
     args = parser.parse_args()
     length = args.megabytes << 20
 
+    end = End(args.device, length)
+    end.memory[:] = os.urandom(1 << 20) * args.megabytes
     spawn = mp.get_context("spawn")
     pipes, processes = [], []
     for number in range(args.workers):
         pipe, theirs = spawn.Pipe()
-        process = spawn.Process(target=work, args=(number, theirs, args.device, length, args.chunk), daemon=True)
+        process = spawn.Process(target=start, args=(number, theirs, args.device, length, args.chunk), daemon=True)
         process.start()
+        theirs.close()  # the worker has it: when that dies, nobody does
         pipes.append(pipe)
         processes.append(process)
 
-    end = End(args.device, length)
-    end.memory[:] = os.urandom(1 << 20) * args.megabytes
-    offers = [pipe.recv() for pipe in pipes]
+    offers = [receive(pipe, f"worker {number}") for number, pipe in enumerate(pipes)]
     peers = [end.peer(offer) for offer in offers]
     for pipe in pipes:
         pipe.send(end.offer())
-    for pipe in pipes:
-        assert pipe.recv() == "ready"
+    for number, pipe in enumerate(pipes):
+        assert receive(pipe, f"worker {number}") == "ready"
 
     digest = hashlib.sha256(end.memory).digest()
     for number, (pipe, peer, offer) in enumerate(zip(pipes, peers, offers)):
@@ -136,10 +152,11 @@ def main() -> None:
             done = efa.SendWR(0, opcode=efa.WROpcode.SEND_WITH_IMM, send_flags=efa.SendFlags.SIGNALED, imm_data=DONE,
                               dest=peer)
             end.qp.post_send(done)
-            end.cq.wait(1)[0].raise_for_status()
+            (wc,) = end.cq.wait(1, timeout=60) or sys.exit(f"worker {number} takes no message")
+            wc.raise_for_status()
         else:
             pipe.send("read")
-        if pipe.recv() != digest:
+        if receive(pipe, f"worker {number}") != digest:
             sys.exit(f"what arrived at worker {number} differs")
     print(f"{args.megabytes} MiB arrived at {args.workers} workers, sha256 {digest.hex()[:16]}...")
     for pipe, process in zip(pipes, processes):
@@ -148,4 +165,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import random
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +54,56 @@ def test_kv_store_serves_gets_and_says_how_many(node: Node) -> None:
     assert done.returncode == 0, done.stdout
     assert re.search(r"^[\d,]+ PUTs a second, one at a time, of 1024 bytes$", done.stdout, re.MULTILINE)
     assert re.search(r"^[\d,]+ GETs a second, 8 under way, all data right; \d+ read again$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "pingpong.py --size 0",
+        "pingpong.py --rounds -1",
+        "pingpong.py --device no_such_device",
+        "push_file.py /no/such/file",
+        "push_file.py / --chunk 4096",
+        "push_file.py file --chunk 0",
+        "demo.py --gid-index 999",
+        "kv_store.py load",
+        "kv_store.py serve --host 192.0.2.1",
+        "kv_store.py --value-size 70000",
+    ],
+)
+def test_a_mistake_of_the_user_is_told_in_a_line(node: Node, command: str) -> None:
+    done = run(*command.split())
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stdout
+    assert re.search(r"^(\w+\.py: \S|no RDMA device \S)", done.stdout, re.MULTILINE), done.stdout
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    command = [sys.executable, str(EXAMPLES / words[0]), *words[1:]]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.needs("cm")
+def test_ctrl_c_ends_a_server_without_a_traceback(node: Node) -> None:
+    with start("kv_store.py", "serve") as server:
+        assert "serving" in first_line(server)
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=seconds(20))[0] == ""
+    assert server.returncode == 130
+
+
+@pytest.mark.needs("cm")
+def test_a_client_whose_server_is_killed_says_so_and_ends(node: Node) -> None:
+    with start("kv_store.py", "serve") as server:
+        (port,) = re.findall(r"port (\d+)", first_line(server))
+        with start("kv_store.py", "load", "--port", port, "--keys", "10", "--seconds", "600") as client:
+            assert "PUTs" in first_line(client)
+            server.kill()
+            said = client.communicate(timeout=seconds(60))[0]
+    assert client.returncode == 1
+    assert said.startswith("kv_store.py: ") and "Traceback" not in said
