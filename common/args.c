@@ -12,15 +12,22 @@
 
 /* ---- which argument is which --------------------------------------------------------------------------------- */
 
-/* Which parameter a keyword names; -1 with TypeError if none. Looks from `from` on first: most come in order. */
-static int find_param(struct core_state *state, const struct core_params *params, PyObject *keyword, int from)
+/* The first parameter from `from` on whose name is this very object; params->count if there is none. */
+static inline int find_same(const struct core_state *state, const struct core_params *params, PyObject *keyword, int from)
 {
-    for (int i = from; i < params->count; i++)
-        if (state->names[params->names[i]] == keyword)
-            return i;
-    for (int i = 0; i < from; i++)
-        if (state->names[params->names[i]] == keyword)
-            return i;
+    while (from < params->count && state->names[params->names[from]] != keyword)
+        from++;
+    return from;
+}
+
+/* Which parameter a keyword names, whatever it is that stands for one; -1 with TypeError if none. */
+static __attribute__((noinline)) int find_any(struct core_state *state, const struct core_params *params,
+                                              PyObject *keyword)
+{
+    int found = find_same(state, params, keyword, 0);
+
+    if (found < params->count)
+        return found;
     for (int i = 0; i < params->count; i++) /* a keyword that came from a dictionary need not be interned */
         if (PyUnicode_Check(keyword) && PyUnicode_Compare(state->names[params->names[i]], keyword) == 0)
             return i;
@@ -28,27 +35,25 @@ static int find_param(struct core_state *state, const struct core_params *params
     return -1;
 }
 
-/* Returns which parameter it was, or -1 with TypeError. */
-static int put_keyword(struct core_state *state, const struct core_params *params, PyObject *keyword, PyObject *value,
-                       int from, PyObject **ret_values)
+/*
+ * Puts a value where its keyword says. Looks from `from` on first, for most calls give them in order. Returns which
+ * parameter it was, or -1 with TypeError.
+ */
+static inline int put_keyword(struct core_state *state, const struct core_params *params, PyObject *keyword,
+                              PyObject *value, int from, PyObject **values)
 {
-    int i = find_param(state, params, keyword, from);
+    int i = find_same(state, params, keyword, from);
 
+    if (i == params->count)
+        i = find_any(state, params, keyword);
     if (i < 0)
         return -1;
-    if (ret_values[i]) {
+    if (values[i]) {
         PyErr_Format(PyExc_TypeError, "%s() got %R twice", params->function, keyword);
         return -1;
     }
-    ret_values[i] = value;
+    values[i] = value;
     return i;
-}
-
-/* Whether a keyword names the parameter after the last one: nearly every call gives them in order. */
-static inline bool names_next(const struct core_state *state, const struct core_params *params, PyObject *keyword,
-                              int next)
-{
-    return next < params->count && state->names[params->names[next]] == keyword;
 }
 
 static int check_positional(const struct core_params *params, Py_ssize_t nargs)
@@ -90,7 +95,7 @@ int core_parse_any(struct core_state *state, const struct core_params *params, P
 }
 
 int core_parse_tuple(struct core_state *state, const struct core_params *params, PyObject *args, PyObject *kwargs,
-                     PyObject **ret_values)
+                     PyObject **values)
 {
     Py_ssize_t nargs = PyTuple_Size(args), keywords = kwargs ? PyDict_Size(kwargs) : 0, position = 0;
     PyObject *keyword, *value;
@@ -98,22 +103,18 @@ int core_parse_tuple(struct core_state *state, const struct core_params *params,
 
     if (check_positional(params, nargs) < 0)
         return -1;
-    memset(ret_values, 0, params->count * sizeof *ret_values);
     for (Py_ssize_t i = 0; i < nargs; i++)
-        ret_values[i] = PyTuple_GetItem(args, i);
+        values[i] = PyTuple_GetItem(args, i);
     while (keywords-- && PyDict_Next(kwargs, &position, &keyword, &value)) {
-        if (names_next(state, params, keyword, last + 1) && !ret_values[last + 1])
-            ret_values[++last] = value;
-        else
-            last = put_keyword(state, params, keyword, value, last + 1, ret_values);
+        last = put_keyword(state, params, keyword, value, last + 1, values);
         if (last < 0)
             goto failed;
         Py_INCREF(value);
     }
-    if (check_required(state, params, ret_values) == 0)
+    if (check_required(state, params, values) == 0)
         return 0;
 failed:
-    core_drop_values(params, args, kwargs, ret_values);
+    core_drop_values(params, args, kwargs, values);
     return -1;
 }
 
@@ -128,7 +129,7 @@ PyObject *core_construct(PyTypeObject *type, PyObject *args, PyObject *kwargs, c
                          core_make make)
 {
     struct core_state *state = core_state_of(type);
-    PyObject *values[CORE_MAX_PARAMS], *self;
+    PyObject *values[CORE_MAX_PARAMS] = {NULL}, *self;
 
     if (!state || core_parse_tuple(state, params, args, kwargs, values) < 0)
         return NULL;

@@ -39,12 +39,13 @@ static inline int core_parse(struct core_state *state, const struct core_params 
 }
 
 /*
- * The same for a constructor, which gets a tuple and perhaps a dictionary. Values of the dictionary are new references,
- * which core_drop_values lets go of: the collector's list of objects shows it to code that a conversion runs, and that
- * may empty it. Those of the tuple are borrowed; nobody can change that.
+ * The same for a constructor, which gets a tuple and perhaps a dictionary. `values` are as many as the parameters, all
+ * NULL before. Values of the dictionary are new references, which core_drop_values lets go of: the collector's list of
+ * objects shows it to code that a conversion runs, and that may empty it. Those of the tuple are borrowed; nobody can
+ * change that.
  */
 int core_parse_tuple(struct core_state *state, const struct core_params *params, PyObject *args, PyObject *kwargs,
-                     PyObject **ret_values);
+                     PyObject **values);
 void core_drop_values(const struct core_params *params, PyObject *args, PyObject *kwargs, PyObject **values);
 
 /* A tp_new: reads the arguments and has `make` make the object from them, in a module that is still there. */

@@ -51,7 +51,7 @@ static const struct core_params verbs_error_params = {
 int core_verbs_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct core_state *state = core_state_of(Py_TYPE(self));
-    PyObject *values[3];
+    PyObject *values[3] = {NULL};
     int failed = -1;
 
     if (!state || core_parse_tuple(state, &verbs_error_params, args, kwargs, values) < 0)
@@ -131,7 +131,7 @@ static const struct core_params completion_error_params = {"CompletionError", 1,
 static int completion_error_init(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct core_state *state = core_state_of(Py_TYPE(self));
-    PyObject *wc, *operation = NULL, *err = NULL, *detail = NULL;
+    PyObject *wc = NULL, *operation = NULL, *err = NULL, *detail = NULL;
     int failed = -1;
 
     if (!state || core_parse_tuple(state, &completion_error_params, args, kwargs, &wc) < 0)
