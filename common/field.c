@@ -32,27 +32,6 @@ static PyObject *get_unsigned(const char *at, size_t size)
     }
 }
 
-static void put_unsigned(char *at, size_t size, uint64_t value)
-{
-    uint32_t word = (uint32_t)value;
-    uint16_t half = (uint16_t)value;
-    uint8_t byte = (uint8_t)value;
-
-    switch (size) {
-    case 8:
-        memcpy(at, &value, sizeof value);
-        break;
-    case 4:
-        memcpy(at, &word, sizeof word);
-        break;
-    case 2:
-        memcpy(at, &half, sizeof half);
-        break;
-    default:
-        memcpy(at, &byte, sizeof byte);
-    }
-}
-
 static bool is_no_gid(const char *at)
 {
     static const char none[16];
@@ -170,8 +149,7 @@ static void store_object(PyObject *value, PyObject **slot)
     core_drop_chained(old);
 }
 
-static __attribute__((noinline)) int store_slowly(struct core_state *state, PyObject *self,
-                                                  const struct core_field *field, PyObject *value)
+int core_field_store_any(struct core_state *state, PyObject *self, const struct core_field *field, PyObject *value)
 {
     char *at = (char *)self + field->offset;
     uint64_t number;
@@ -200,25 +178,9 @@ static __attribute__((noinline)) int store_slowly(struct core_state *state, PyOb
     default:
         if (core_integer(state, value, field->name, 0, field->most, &number) < 0)
             return -1;
-        put_unsigned(at, field->size, number);
+        core_field_put(self, field, number);
         return 0;
     }
-}
-
-int core_field_store(struct core_state *state, PyObject *self, const struct core_field *field, PyObject *value)
-{
-    uint64_t number;
-
-    /* What nearly every store is; whatever does not fit is looked at again. */
-    if (field->kind == CORE_FIELD_UNSIGNED && PyLong_CheckExact(value)) {
-        number = PyLong_AsUnsignedLongLong(value);
-        if (number != UINT64_MAX && number <= field->most) {
-            put_unsigned((char *)self + field->offset, field->size, number);
-            return 0;
-        }
-        PyErr_Clear();
-    }
-    return store_slowly(state, self, field, value);
 }
 
 int core_field_set(PyObject *self, PyObject *value, void *closure)

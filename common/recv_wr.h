@@ -10,7 +10,7 @@
 struct core_recv_wr {
     PyObject_HEAD
     uint64_t wr_id;
-    PyObject *sg_list; /* a list */
+    PyObject *sg_list; /* as sge.h says */
 };
 
 extern const PyType_Spec core_recv_wr_spec;

@@ -13,7 +13,7 @@
 struct core_send_wr {
     PyObject_HEAD
     struct wr_send fields;
-    PyObject *sg_list; /* a list */
+    PyObject *sg_list; /* as sge.h says */
     PyObject *ah;      /* an AH, or NULL */
 };
 
