@@ -131,11 +131,6 @@ static int raise_refused(struct core_object *self, int err, const struct core_po
 
 /* ---- the forms: from a request to its place in a chain ---------------------------------------------------------------- */
 
-PyObject *core_send_list(PyObject *item)
-{
-    return ((struct core_send_wr *)item)->sg_list;
-}
-
 int core_send_ah(struct core_object *self, PyObject *item, Py_ssize_t index, struct ibv_ah **ret_ah)
 {
     PyObject *ah = ((struct core_send_wr *)item)->ah;
@@ -167,11 +162,6 @@ static int put_send(struct core_object *self, const struct wr_limits *limits, Py
     if (index)
         wr[-1].next = wr;
     return 0;
-}
-
-PyObject *core_recv_list(PyObject *item)
-{
-    return ((struct core_recv_wr *)item)->sg_list;
 }
 
 static int put_recv(struct core_object *self, const struct wr_limits *limits, PyObject *item, Py_ssize_t index,
@@ -210,11 +200,19 @@ bool core_receives_are_self_contained(const struct wr_limits *limits, const void
 }
 
 const struct core_post_form core_post_sends = {
-    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), core_send_list, put_send, sends_are_self_contained,
+    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct ibv_send_wr), offsetof(struct core_send_wr, sg_list),
+    put_send,          sends_are_self_contained,
 };
 const struct core_post_form core_post_receives = {
-    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), core_recv_list, put_recv, core_receives_are_self_contained,
+    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), offsetof(struct core_recv_wr, sg_list),
+    put_recv,          core_receives_are_self_contained,
 };
+
+/* A request's entries, as it keeps them. */
+static inline PyObject *entries_of(const struct core_post_form *form, PyObject *item)
+{
+    return *(PyObject **)((char *)item + form->sg_list);
+}
 
 /* The source: fills `chain` from the requests. Returns 0, or -1 with an exception. */
 static int fill(struct core_object *self, const struct core_post_queue *queue, const struct wr_limits *limits,
@@ -224,7 +222,7 @@ static int fill(struct core_object *self, const struct core_post_queue *queue, c
 
     for (Py_ssize_t i = 0; i < requests->count; i++, chain += form->wr_size) {
         PyObject *item = requests_get(requests, i);
-        Py_ssize_t num_sge = core_sge_copy_list(self, form->list(item), sge, queue->method, i);
+        Py_ssize_t num_sge = core_sge_copy_list(self, entries_of(form, item), sge, queue->method, i);
 
         if (num_sge < 0 || form->put(self, limits, item, i, sge, (uint32_t)num_sge, chain) < 0) {
             core_error_set_index(self->state, i, 0);
@@ -246,7 +244,7 @@ static Py_ssize_t count_sges(struct core_state *state, const struct core_post_fo
         PyObject *item = requests_get(requests, i);
         if (!core_is(state, item, form->class))
             return raise_wrong_type(state, item, form->what, i);
-        if (__builtin_add_overflow(total, core_sg_list_size(form->list(item)), &total)) {
+        if (__builtin_add_overflow(total, core_sg_list_size(state, entries_of(form, item)), &total)) {
             PyErr_NoMemory(); /* one list in very many requests */
             return -1;
         }
@@ -292,6 +290,12 @@ static int fill_and_submit(struct core_object *self, const struct core_post_queu
     return err ? raise_refused(self, err, queue, posted, requests->count) : 0;
 }
 
+/* The first comparison keeps the product from wrapping; a quotient would take longer than either. */
+static inline bool fits_stack(Py_ssize_t wrs, size_t wr_size, Py_ssize_t sges)
+{
+    return wrs <= STACK_WR_BYTES && (size_t)wrs * wr_size <= STACK_WR_BYTES && sges <= STACK_SGES;
+}
+
 /* One block for a chain that is too long for the stack: its requests, then its entries. NULL with MemoryError. */
 static char *allocate_chain(size_t wr_size, Py_ssize_t wrs, Py_ssize_t sges, struct ibv_sge **ret_sge)
 {
@@ -333,7 +337,7 @@ int core_post(struct core_object *self, const struct wr_limits *limits, PyObject
     sges = count_sges(self->state, form, &requests);
     if (sges < 0)
         goto done;
-    if ((size_t)requests.count > sizeof stack_wr / form->wr_size || sges > STACK_SGES) {
+    if (!fits_stack(requests.count, form->wr_size, sges)) {
         chain = allocate_chain(form->wr_size, requests.count, sges, &sge);
         if (!chain)
             goto done;

@@ -25,7 +25,7 @@ struct core_post_form {
     enum core_type class;
     const char *what; /* of the class, for messages: "a SendWR" */
     size_t wr_size;
-    PyObject *(*list)(PyObject *item); /* the request's list of entries, borrowed; NULL for none */
+    size_t sg_list; /* where an object of the class keeps its entries, as sge.h says */
     int (*put)(struct core_object *self, const struct wr_limits *limits, PyObject *item, Py_ssize_t index,
                struct ibv_sge *sge, uint32_t num_sge, void *wr);
     /* Whether a chain names nothing that another thread could take away if it had the GIL. */
@@ -54,10 +54,6 @@ struct core_post_queue {
 int core_post(struct core_object *self, const struct wr_limits *limits, PyObject *wrs, const struct core_post_queue *queue);
 
 /* ---- for a module's own forms --------------------------------------------------------------------------------------- */
-
-/* The list of a SendWR and of a RecvWR. */
-PyObject *core_send_list(PyObject *item);
-PyObject *core_recv_list(PyObject *item);
 
 /* Whether a chain of receives is: always. */
 bool core_receives_are_self_contained(const struct wr_limits *limits, const void *chain, Py_ssize_t count);

@@ -178,6 +178,10 @@ int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value
 {
     PyObject *list;
 
+    if (value == Py_None) {
+        replace(slot, NULL);
+        return 0;
+    }
     if (PyList_CheckExact(value) && PyList_Size(value) == 1 &&
         Py_TYPE(PyList_GetItem(value, 0)) == state->types[CORE_TYPE_SGE]) {
         value = PyList_GetItem(value, 0);
@@ -186,9 +190,8 @@ int core_sg_list_copy(struct core_state *state, PyObject **slot, PyObject *value
         return 0;
     }
 
-    list = value == Py_None           ? PyList_New(0)
-           : PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
-                                      : core_list(value, "sg_list", "an iterable of SGEs or None");
+    list = PyList_CheckExact(value) ? PyList_GetSlice(value, 0, PyList_Size(value))
+                                    : core_list(value, "sg_list", "an iterable of SGEs or None");
     if (!list)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
@@ -253,13 +256,11 @@ static inline int copy_entry(struct core_object *self, PyObject *item, struct ib
     return 0;
 }
 
-Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
-                              Py_ssize_t request)
+Py_ssize_t core_sge_copy_any(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
+                             Py_ssize_t request)
 {
     Py_ssize_t count;
 
-    if (!kept)
-        return 0;
     if (core_sg_list_is_one(kept))
         return copy_entry(self, kept, sge, method, request, 0) < 0 ? -1 : 1;
     count = PyList_Size(kept);

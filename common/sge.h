@@ -34,17 +34,18 @@ int core_sg_list_set(PyObject **slot, PyObject *value);
 /* The list for the request's attribute, which the slot then holds: a new reference. */
 PyObject *core_sg_list_get(PyObject **slot);
 
+/* Whether there is one, kept without a list. Asked this way, since a program may change the class of an SGE. */
 static inline bool core_sg_list_is_one(PyObject *kept)
 {
     return !PyList_CheckExact(kept) && !PyList_Check(kept);
 }
 
 /* How many entries there are. */
-static inline Py_ssize_t core_sg_list_size(PyObject *kept)
+static inline Py_ssize_t core_sg_list_size(struct core_state *state, PyObject *kept)
 {
     if (!kept)
         return 0;
-    return core_sg_list_is_one(kept) ? 1 : PyList_Size(kept);
+    return Py_TYPE(kept) == state->types[CORE_TYPE_SGE] || core_sg_list_is_one(kept) ? 1 : PyList_Size(kept);
 }
 
 /*
@@ -52,7 +53,21 @@ static inline Py_ssize_t core_sg_list_size(PyObject *kept)
  * Returns how many; -1 with an exception for an entry that is no SGE or whose region is closed (EBADF), which says
  * for which `method` of `self` and in which request.
  */
-Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
-                              Py_ssize_t request);
+Py_ssize_t core_sge_copy_any(struct core_object *self, PyObject *kept, struct ibv_sge *sge, const char *method,
+                             Py_ssize_t request);
+
+/* The same; here the request that has one entry and no list costs next to nothing. */
+static inline Py_ssize_t core_sge_copy_list(struct core_object *self, PyObject *kept, struct ibv_sge *sge,
+                                            const char *method, Py_ssize_t request)
+{
+    const struct core_sge *one = (struct core_sge *)kept;
+
+    if (!kept)
+        return 0;
+    if (Py_TYPE(kept) != self->state->types[CORE_TYPE_SGE] || (one->mr && one->mr->base.open_in != core_generation))
+        return core_sge_copy_any(self, kept, sge, method, request);
+    *sge = one->sge;
+    return 1;
+}
 
 #endif

@@ -123,7 +123,7 @@ static int submit_send(struct core_object *op, void *chain, Py_ssize_t count, vo
 }
 
 static const struct core_post_form sends = {
-    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct efa_wr), core_send_list, put_send, never,
+    CORE_TYPE_SEND_WR, "a SendWR", sizeof(struct efa_wr), offsetof(struct core_send_wr, sg_list), put_send, never,
 };
 static const struct core_post_queue send_queue = {"post_send", "ibv_wr_complete", &sends,
                                                   true,        submit_send,       core_qp_explain_send};
@@ -158,7 +158,8 @@ static int put_recv(struct core_object *self, const struct wr_limits *limits, Py
 }
 
 static const struct core_post_form receives = {
-    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), core_recv_list, put_recv, core_receives_are_self_contained,
+    CORE_TYPE_RECV_WR, "a RecvWR", sizeof(struct ibv_recv_wr), offsetof(struct core_recv_wr, sg_list),
+    put_recv,          core_receives_are_self_contained,
 };
 static const struct core_post_queue recv_queue = {"post_recv", "ibv_post_recv",     &receives,
                                                   false,       core_qp_submit_recv, core_qp_explain_recv};
