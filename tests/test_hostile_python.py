@@ -545,11 +545,14 @@ def test_arguments_emptied_by_a_conversion_are_read_to_the_end(rig: Rig, call: s
             qp.modify(**{"attr_mask": number(), "qkey": Emptying()})
 
 
-@pytest.mark.parametrize("kind", ["SGE", "QPInitAttr", "several each", "alternating"])
+@pytest.mark.parametrize("kind", ["SGE", "QPInitAttr", "several each", "alternating", "RecvWR"])
 def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, kind: str) -> None:
     ib = rig.ib
 
     class Init(ib.QPInitAttr):  # type: ignore[misc]
+        addr, length, lkey = 4096, 64, 1
+
+    class Recv(ib.RecvWR):  # type: ignore[misc]
         addr, length, lkey = 4096, 64, 1
 
     def end_one() -> None:
@@ -559,6 +562,8 @@ def test_the_end_of_a_long_chain_of_values_does_not_exhaust_the_stack(rig: Rig, 
                 chain = ib.SGE(chain, 8)
             elif kind == "alternating":
                 chain = Init(chain, None)
+            elif kind == "RecvWR":
+                chain = ib.SGE(Recv(1, [chain]), 8)
             elif kind == "QPInitAttr":
                 chain = ib.QPInitAttr(None, chain)
             else:
