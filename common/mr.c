@@ -215,6 +215,30 @@ PyObject *core_mr_method_sge(PyObject *op, PyObject *const *args, Py_ssize_t nar
     return core_sge_new(state, self, self->addr + offset, (uint32_t)length);
 }
 
+static const struct core_params keep_params = {"MR._keep", 2, 2, {CORE_NAME_owner, CORE_NAME_hold}};
+
+PyObject *core_mr_method_keep(PyObject *op, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    struct core_mr *self = (struct core_mr *)op;
+    PyObject *values[2], *kept;
+
+    if (core_parse(self->base.state, &keep_params, args, nargs, kwnames, values) < 0)
+        return NULL;
+    kept = PyTuple_Pack(2, values[0], values[1]); /* before the looks: the collector may run code that closes it */
+    if (!kept)
+        return NULL;
+    if (core_check_open(&self->base, "_keep") < 0) {
+        Py_DECREF(kept);
+        return NULL;
+    }
+    if (self->kept) {
+        Py_DECREF(kept);
+        Py_RETURN_FALSE;
+    }
+    self->kept = kept;
+    Py_RETURN_TRUE;
+}
+
 PyObject *core_mr_get_addr(PyObject *op, void *ignored)
 {
     struct core_mr *self = (struct core_mr *)op;

@@ -53,6 +53,7 @@ PyObject *core_pd_method_reg_dmabuf_mr(PyObject *, PyObject *const *, Py_ssize_t
 /* ---- rows and slots for the module's class ---------------------------------------------------------------------- */
 
 PyObject *core_mr_method_sge(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
+PyObject *core_mr_method_keep(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 PyObject *core_mr_get_addr(PyObject *self, void *ignored);
 PyObject *core_mr_get_length(PyObject *self, void *ignored);
 PyObject *core_mr_get_lkey(PyObject *self, void *ignored);
@@ -68,7 +69,10 @@ PyObject *core_mr_no_constructor(PyTypeObject *type, PyObject *args, PyObject *k
 #define CORE_MR_METHODS                                                                                                \
     CORE_METHOD("sge", core_mr_method_sge,                                                                             \
                 "sge($self, length=None, offset=0)\n--\n\n"                                                            \
-                "Return an SGE for a part of the region; without a length, to its end.")
+                "Return an SGE for a part of the region; without a length, to its end."),                              \
+        CORE_METHOD("_keep", core_mr_method_keep,                                                                      \
+                    "_keep($self, owner, hold)\n--\n\n"                                                               \
+                    "Keep owner and hold as reg_mr() does, for a helper whose PD could not be told; False where it was.")
 
 #define CORE_MR_GETSET                                                                                                 \
     {"addr", core_mr_get_addr, NULL, "The address that requests name the region's start by.", NULL},                   \

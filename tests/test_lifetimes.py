@@ -455,6 +455,50 @@ def test_the_owner_of_memory_goes_after_the_registration(rig: Rig, how: str) -> 
     assert order == [before], "the memory was let go while it was registered"
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_memory_registered_by_somebody_elses_pd_goes_after_the_registration(rig: Rig, wrapped: bool) -> None:
+    class Wrapper:
+        """A region around one of ours, or a domain that returns such."""
+
+        def __init__(self, mr: Any = None) -> None:
+            self.mr = mr
+
+        def reg_mr(self, addr: int, length: int, access: int) -> Any:
+            mr = rig.pd.reg_mr(addr, length, access)
+            return Wrapper(mr) if wrapped else mr
+
+    class Tensor(Memory):
+        nbytes = 16
+
+        def data_ptr(self) -> int:
+            return 0x1000
+
+    live: list[int] = []
+    before = rig.stub.live("mr")
+    region = rig.ib.reg_tensor(Wrapper(), Tensor(lambda: live.append(rig.stub.live("mr"))), 1)
+    gc.collect()
+    assert not live and isinstance((region.mr if wrapped else region).owner, Tensor)
+    del region
+    assert live == [before], "the memory was let go while it was registered"
+
+
+def test_a_region_keeps_what_it_was_made_with(rig: Rig) -> None:
+    class Wrapper:
+        def reg_mr(self, addr: int, length: int, access: int) -> Any:
+            return rig.pd.reg_mr(addr, length, access, owner=self)
+
+    data, domain = bytearray(16), Wrapper()
+    mr = rig.ib.reg_tensor(domain, data, 1)
+    assert mr.owner is domain
+    with pytest.raises(BufferError):
+        data.append(1)
+    mr.close()
+    with pytest.raises(rig.Error, match="closed"):
+        mr._keep(1, 2)
+    del mr
+    data.append(1)
+
+
 def test_an_owner_that_holds_its_registration_is_collected(rig: Rig) -> None:
     memory = Memory(lambda: None)
     memory.mr = rig.pd.reg_mr(0x1000, 64, 1, owner=memory)  # type: ignore[attr-defined]

@@ -551,6 +551,16 @@ def test_somebody_elses_region_keeps_the_tensor_while_it_lives(ib: Any, domain: 
     assert alive() is None
 
 
+def test_somebody_elses_region_keeps_the_export_too(ib: Any, domain: Domain) -> None:
+    data = bytearray(8)
+    mr = ib.reg_tensor(domain, data, LOCAL_WRITE)
+    with pytest.raises(BufferError):
+        data.append(1)
+    del mr
+    gc.collect()
+    data.append(1)
+
+
 def test_a_region_that_takes_no_weak_references_is_returned_all_the_same(ib: Any) -> None:
     class Bare:
         def reg_mr(self, addr: int, length: int, access: int) -> tuple[int, int]:

@@ -556,6 +556,7 @@ class MR:
 
         Raises ``ValueError`` for a range that leaves the region.
         """
+    def _keep(self, owner: object, hold: object) -> bool: ...
     @property
     def closed(self) -> bool:
         """Whether the handle was released."""

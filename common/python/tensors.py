@@ -66,9 +66,9 @@ def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
     tensor, for a tensor on a device (the package's ``.cuda.register_tensor`` takes those), and for read-only memory
     with an access flag that writes. ``ibv_reg_mr``; other threads run meanwhile.
 
-    ``pd`` may be any object with ``reg_mr(addr, length, access)``, such as a wrapper. A PD of this package gets the
-    tensor as ``owner``; for another, the tensor lives as long as what its ``reg_mr`` returned, provided that takes
-    weak references.
+    ``pd`` may be any object with ``reg_mr(addr, length, access)``, such as a wrapper. An MR of this package keeps the
+    tensor, also one that is returned by another PD or is the ``mr`` of what that returns. Of anything else, the tensor
+    and its export live until it is about to go, provided it takes weak references.
     """
     access = integer("access", access, 0, 2**32 - 1)
     memory = memory_of(tensor)
@@ -85,7 +85,10 @@ def reg_tensor(pd: Registers[_MR], tensor: Any, access: int) -> _MR:
         region: Any = pd.reg_mr(memory.addr, memory.length, access, owner=tensor, hold=memory.hold)
         return cast(_MR, region)
     mr = pd.reg_mr(memory.addr, memory.length, access)
-    _keep(mr, tensor)
+    for ours in (mr, getattr(mr, "mr", None)):
+        if isinstance(ours, extension.MR) and ours._keep(tensor, memory.hold):
+            return mr
+    _keep(mr, (tensor, memory.hold))
     return mr
 
 
