@@ -65,6 +65,12 @@ class Driver:
     def forget(self) -> None:
         self.lib.fake_forget()
 
+    def stop_at(self, function: str) -> None:
+        self.lib.fake_stop_at(function.encode())
+
+    def stopped(self) -> bool:
+        return bool(self.lib.fake_stopped())
+
     def pcie(self, code: int) -> None:
         self.lib.fake_pcie(code)
 

@@ -6,15 +6,19 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from typing import Any, Callable
 
 import pytest
 from cuda_control import MANAGED, PAGE, PINNED, POOL, DeviceTensor, Driver, descriptors
 from cuda_fixtures import Recorder
+from own_process import own_process
+from place import seconds
 
 MIB = 1 << 20
 ACCESS = 1
@@ -122,6 +126,34 @@ def test_failures_at_random_leave_nothing_over_time(cuda: Any, driver: Driver, r
     assert descriptors() == before
     assert sys.getallocatedblocks() - blocks < 300
     assert driver.current() is None
+
+
+@own_process
+def test_while_the_driver_takes_its_time_other_threads_run(
+    ib: Any, cuda: Any, driver: Driver, recorder: Recorder
+) -> None:
+    """Each function is held up in the driver. Where a call kept the interpreter, nobody could let it go on."""
+    signal.alarm(int(seconds(10)))  # of which no Python code would be told
+    tensor = DeviceTensor(mapped(driver), PAGE)
+    calls = {**CALLS, "flush the current": lambda *_: cuda.flush_gpudirect_writes()}
+
+    def work(call: Callable[[Any, Any, Recorder, DeviceTensor], Any]) -> None:
+        driver.push(driver.context(1))
+        said(partial(call, ib, cuda, recorder, tensor))
+        driver.pop()
+
+    for call in calls.values():
+        driver.forget()
+        work(call)
+        for function in {line[0] for line in driver.log()}:
+            driver.stop_at(function)
+            thread = threading.Thread(target=work, args=(call,))
+            thread.start()
+            while not driver.stopped():
+                time.sleep(1e-4)
+            driver.stop_at("")
+            thread.join()
+    signal.alarm(0)
 
 
 LEAVES = """

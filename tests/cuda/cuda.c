@@ -57,6 +57,9 @@ struct rule {
 
 static struct {
     pthread_mutex_t lock;
+    pthread_cond_t go;
+    char stop_at[64];
+    int stopped;
     int initialized;
     int devices;
     int attributes[MAX_DEVICES][256];
@@ -76,7 +79,7 @@ static struct {
     uint8_t *addresses, *view; /* SPAN bytes each */
     char *log;
     size_t log_size, log_room;
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .go = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local struct context *stack[16];
 static _Thread_local int depth;
@@ -121,6 +124,12 @@ static int enter(const char *function, const char *format, ...)
 #ifdef CUDA_IS_STUB
     return STUB_LIBRARY;
 #endif
+    if (strcmp(fake.stop_at, function) == 0) {
+        *fake.stop_at = 0;
+        fake.stopped = 1;
+        while (fake.stopped)
+            pthread_cond_wait(&fake.go, &fake.lock);
+    }
     for (int i = 0; i < fake.rule_count; i++) {
         struct rule *rule = &fake.rules[i];
 
@@ -147,6 +156,25 @@ void fake_fail(const char *function, unsigned n, int code)
 
     *rule = (struct rule){.n = n, .code = code};
     snprintf(rule->function, sizeof rule->function, "%s", function);
+}
+
+void fake_stop_at(const char *function)
+{
+    pthread_mutex_lock(&fake.lock);
+    snprintf(fake.stop_at, sizeof fake.stop_at, "%s", function);
+    fake.stopped = 0;
+    pthread_cond_broadcast(&fake.go);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+int fake_stopped(void)
+{
+    int stopped;
+
+    pthread_mutex_lock(&fake.lock);
+    stopped = fake.stopped;
+    pthread_mutex_unlock(&fake.lock);
+    return stopped;
 }
 
 void fake_forget(void)

@@ -55,6 +55,10 @@ EXPORT void *fake_view(uint64_t address);
  */
 EXPORT void fake_fail(const char *function, unsigned n, int code);
 
+/* The next call of a function stops, until this is asked again, for no function ("") if none is to stop; does one stand? */
+EXPORT void fake_stop_at(const char *function);
+EXPORT int fake_stopped(void);
+
 /* No failures from now on, and an empty log. */
 EXPORT void fake_forget(void);
 
