@@ -119,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=whole(1, 1000), default=3, help="how many get the weights (default: 3)")
     parser.add_argument("--megabytes", type=whole(1), default=64, help="how long they are (default: 64)")
-    parser.add_argument("--chunk", type=whole(4096, 1 << 30), default=1 << 20, help="bytes of one request (default: 1 MiB)")
+    parser.add_argument("--chunk", type=whole(4096, 1 << 30), default=1 << 20, help="of one request (default: 1 MiB)")
     parser.add_argument("--device", help="the EFA device (default: the first)")
     args = parser.parse_args()
     length = args.megabytes << 20
@@ -146,11 +146,10 @@ def main() -> None:
     digest = hashlib.sha256(end.memory).digest()
     for number, (pipe, peer, offer) in enumerate(zip(pipes, peers, offers)):
         if end.can_write:
-            end.run(
-                efa.write_wrs(end.mr, peer, offer.addr, offer.rkey, chunk=args.chunk), f"to worker {number}"
+            end.run(efa.write_wrs(end.mr, peer, offer.addr, offer.rkey, chunk=args.chunk), f"to worker {number}")
+            done = efa.SendWR(
+                0, opcode=efa.WROpcode.SEND_WITH_IMM, send_flags=efa.SendFlags.SIGNALED, imm_data=DONE, dest=peer
             )
-            done = efa.SendWR(0, opcode=efa.WROpcode.SEND_WITH_IMM, send_flags=efa.SendFlags.SIGNALED, imm_data=DONE,
-                              dest=peer)
             end.qp.post_send(done)
             (wc,) = end.cq.wait(1, timeout=60) or sys.exit(f"worker {number} takes no message")
             wc.raise_for_status()
