@@ -54,6 +54,8 @@ class Outcome:
     def add_report(self, report: Path, status: int) -> None:
         """Adds what a JUnit report says; a runner that failed without saying what counts as one failure."""
         cases = list(xml.parse(report).iter("testcase")) if report.exists() else []
+        if status < 0:
+            print(f"the runner was ended by signal {-status}", flush=True)
         failed = 0
         for case in cases:
             name = f"{case.get('classname')}.{case.get('name')}"
