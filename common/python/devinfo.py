@@ -71,7 +71,8 @@ def _no_devices(root: Path) -> Iterator[str]:
     if not found:
         yield (
             "A card needs the kernel module of its vendor (mlx5_ib, bnxt_re, irdma, efa, ...). Without one, any "
-            "network interface can be a software device: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0."
+            "network interface can be a software device: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0. "
+            "With no kernel module at all, softrdma plays the devices: python -m softrdma run -- PROGRAM."
         )
 
 
