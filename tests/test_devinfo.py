@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,16 @@ class TestCommand:
         assert "stub0" not in out and err == ""
         assert devinfo.main(["-v", "stub1"]) == 0
         assert "max_qp_wr:" in capsys.readouterr().out
+
+    @pytest.mark.only("efa")
+    def test_of_efa_it_prints_the_library_and_what_each_device_can(
+        self, ib: Any, devinfo: Any, stub: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        devinfo.main([])
+        out = capsys.readouterr().out
+        assert re.search(r"^libefa: /\S+/libefa\.so\.1$", out, re.MULTILINE)
+        assert out.count("    can: ") == len(ib.get_efa_device_list()) > 0
+        assert re.search(r"^ +can: +rdma_read, rdma_write,", out, re.MULTILINE)
 
     def test_names_alone_can_be_asked_for(self, ib: Any, devinfo: Any, stub: Any, capsys: Any) -> None:
         assert devinfo.main(["--list"]) == 0

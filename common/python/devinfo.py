@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import stat
 import sys
@@ -21,6 +22,12 @@ _PROVIDERS = "ibverbs-providers (Debian, Ubuntu), libibverbs (Fedora, RHEL), rdm
 _COLUMN = 31  # the longest name of a limit and its indent
 _LINK_LAYERS = {0: "unspecified", 1: "InfiniBand", 2: "Ethernet"}
 _NODE_TYPES = {1: "channel adapter", 2: "switch", 3: "router", 4: "iWARP adapter", 7: "unspecified (EFA)"}
+
+_capabilities: Any
+try:  # of a package that has more to say of its library and its devices: efa
+    _capabilities = importlib.import_module(f"{_PACKAGE}.capabilities")
+except ImportError:
+    _capabilities = None
 
 
 # ---- why one is not there -------------------------------------------------------------------------------------------
@@ -189,6 +196,8 @@ def _print_device(device: c.Device, verbose: bool) -> bool:
 
 def _print_context(ctx: c.Context, verbose: bool) -> None:
     attr = ctx.query_device()
+    if _capabilities is not None:
+        _print_facts(_capabilities.facts_of_device(ctx))
     _print_facts(
         {"fw_ver": attr.fw_ver or None, "vendor_id": f"{attr.vendor_id:#06x}", "vendor_part_id": attr.vendor_part_id}
     )
@@ -259,9 +268,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         usable = True
     else:
         print(f"libibverbs: {_library()}")
+        if _capabilities is not None:
+            print("\n".join(_capabilities.about_library()))
         usable = all([_print_device(device, options.verbose) for device in chosen])
     if not devices:
         print("No RDMA device.", file=sys.stderr)
+    elif _capabilities is not None and not _capabilities.has_devices():
+        print(f"None of these is a device that {_PACKAGE} is for.", file=sys.stderr)
     for name in unknown:
         print(f"{name}: there is no such device.", file=sys.stderr)
     for cause in causes:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import _efa as c
 from .enums import EfaDeviceCaps
@@ -80,3 +80,39 @@ def capabilities(context: c.Context | None = None) -> Capabilities:
         comp_cntr=bool(caps & EfaDeviceCaps.COMP_CNTR) and "efadv_create_comp_cntr" not in missing,
         max_rdma_size=attr.max_rdma_size if attr is not None else 0,
     )
+
+
+# ---- what ``python -m efa`` prints of it ---------------------------------------------------------------------------
+
+_WRITES = 46  # the first rdma-core whose libefa knows of RDMA writes
+
+
+def about_library() -> list[str]:
+    """Lines about the libefa in use, and about what it is too old for."""
+    can = capabilities()
+    lines = [f"libefa: {can.library}" + (f", of rdma-core {can.release}" if can.release else "")]
+    if can.release and can.release < _WRITES:
+        lines.append(f"    knows no RDMA write, which rdma-core {_WRITES} brought")
+    lacking: dict[int, list[str]] = {}
+    for function, release in can.missing.items():
+        lacking.setdefault(int(release), []).append(function)
+    lines += [f"    has no {', '.join(lacking[release])} (rdma-core {release})" for release in sorted(lacking)]
+    return lines
+
+
+def facts_of_device(context: c.Context) -> dict[str, Any]:
+    """What a device and the library can do together; nothing of a device that is not EFA's."""
+    if not context.is_efa():
+        return {}
+    can = capabilities(context)
+    features = {name: value for name, value in can._asdict().items() if isinstance(value, bool)}
+    return {
+        "can": ", ".join(name for name, value in features.items() if value) or None,
+        "cannot": ", ".join(name for name, value in features.items() if not value) or None,
+        "max_rdma_size": can.max_rdma_size or None,
+    }
+
+
+def has_devices() -> bool:
+    """Whether there is an EFA device."""
+    return bool(c.get_efa_device_list())
