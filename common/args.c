@@ -150,15 +150,32 @@ PyObject *core_raise_type(const char *name, const char *what, PyObject *value)
     return NULL;
 }
 
+/* The same for what the exception that is set tells, which becomes the cause. */
+static void raise_type_from(const char *name, const char *what, PyObject *value)
+{
+    PyObject *type, *error, *traceback, *cause;
+
+    PyErr_Fetch(&type, &cause, &traceback);
+    PyErr_NormalizeException(&type, &cause, &traceback);
+    if (traceback)
+        PyException_SetTraceback(cause, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+
+    core_raise_type(name, what, value);
+    PyErr_Fetch(&type, &error, &traceback);
+    PyErr_NormalizeException(&type, &error, &traceback);
+    PyException_SetCause(error, cause);
+    PyErr_Restore(type, error, traceback);
+}
+
 PyObject *core_get_attr(struct core_state *state, PyObject *object, enum core_name attribute, const char *name,
                         const char *what)
 {
     PyObject *value = PyObject_GetAttr(object, state->names[attribute]);
 
-    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        core_raise_type(name, what, object);
-    }
+    if (!value && PyErr_ExceptionMatches(PyExc_AttributeError))
+        raise_type_from(name, what, object);
     return value;
 }
 

@@ -86,7 +86,10 @@ struct core_hex core_hex(uint64_t number);
 /* Raises TypeError: `name` must be `what`. Always returns NULL. */
 PyObject *core_raise_type(const char *name, const char *what, PyObject *value);
 
-/* An attribute of the argument `name`, a new reference; TypeError, as above, where the object has none of this name. */
+/*
+ * An attribute of the argument `name`, a new reference; TypeError, as above, where the object has none of this name, with
+ * the AttributeError, which may be of an attribute's own code, as its cause.
+ */
 PyObject *core_get_attr(struct core_state *state, PyObject *object, enum core_name attribute, const char *name,
                         const char *what);
 

@@ -234,6 +234,39 @@ def test_index_that_closes_what_the_call_is_on(rig: Rig) -> None:
         assert handle.closed
 
 
+def test_an_attribute_that_is_not_there_is_named_by_the_cause(rig: Rig) -> None:
+    class Region:
+        addr, length = 4096, 16
+
+    class Init:
+        send_cq = recv_cq = rig.cq
+        qp_type = rig.reliable
+
+    cases: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
+        (rig.ib.SGE, (Region(), 1), "lkey"),
+        (rig.pd.create_qp, (Init(),), "max_send_wr"),
+    ]
+    for call, arguments, missing in cases:
+        with pytest.raises(TypeError, match="must be") as caught:
+            call(*arguments)
+        assert isinstance(caught.value.__cause__, AttributeError) and f"'{missing}'" in str(caught.value.__cause__)
+
+
+def test_an_attribute_whose_own_code_fails_so_is_no_riddle(rig: Rig) -> None:
+    class Region:
+        addr, length = 4096, 16
+
+        @property
+        def lkey(self) -> int:
+            number: int = self.mistyped  # type: ignore[attr-defined]
+            return number
+
+    with pytest.raises(TypeError, match="target must be") as caught:
+        rig.ib.SGE(Region(), 1)
+    cause = caught.value.__cause__
+    assert isinstance(cause, AttributeError) and "'mistyped'" in str(cause) and cause.__traceback__ is not None
+
+
 def test_init_attr_whose_attributes_close_the_parents(rig: Rig) -> None:
     ib = rig.ib
     cq = rig.ctx.create_cq(16)
