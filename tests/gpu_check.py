@@ -13,6 +13,7 @@ package or driver cannot be loaded.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import importlib
 import os
 import signal
@@ -28,8 +29,6 @@ PAGE = os.sysconf("SC_PAGESIZE")
 COUNT = int(os.environ.get("GPU_CHECK_COUNT", "2000"))
 MIB = 1 << 20
 ANY = object()
-
-Rows = list[tuple[str, str, Any, Any]]
 
 
 class Cuda:
@@ -64,27 +63,27 @@ class Cuda:
 
 
 class Report:
-    """The table. A check that raises is a row too."""
+    """The table, a row at a time: a driver may end the process. A check that raises is a row too."""
+
+    WIDTH = 56
 
     def __init__(self) -> None:
-        self.rows: Rows = []
+        self.differs = False
+        self.row(" ", "what", "rests on", "seen")
+
+    def row(self, mark: str, what: str, expected: Any, seen: Any) -> None:
+        print(f"{mark} {what:<{self.WIDTH}}  {expected!s:<28}  {seen}", flush=True)
+        self.differs |= mark == "!"
 
     def note(self, what: str, expected: Any, seen: Any) -> None:
         mark = "?" if expected is ANY else " " if expected == seen else "!"
-        self.rows.append((mark, what, "" if expected is ANY else expected, seen))
+        self.row(mark, what, "" if expected is ANY else expected, seen)
 
     def check(self, title: str, run: Callable[[], None]) -> None:
         try:
             run()
         except Exception as error:
-            self.rows.append(("?", title, "", f"not done: {type(error).__name__}: {error}"))
-
-    def print(self) -> int:
-        width = max(len(row[1]) for row in self.rows)
-        print(f"  {'what':<{width}}  {'rests on':<28}  seen")
-        for mark, what, expected, seen in self.rows:
-            print(f"{mark} {what:<{width}}  {expected!s:<28}  {seen}")
-        return int(any(row[0] == "!" for row in self.rows))
+            self.row("?", title, "", f"not done: {type(error).__name__}: {error}")
 
 
 def outcome(call: Callable[[], Any]) -> str:
@@ -536,7 +535,7 @@ class Checks:
         for line in child.stdout.splitlines():
             if line[2:].startswith("torch"):
                 mark, (what, *rest) = line[0], line[2:].split("  ", 1)
-                self.report.rows.append((mark, f"expandable, {what}", "", " ".join(rest).strip()))
+                self.report.row(mark, f"expandable, {what}", "", " ".join(rest).strip())
 
     def cupy(self) -> None:
         import cupy  # type: ignore[import-not-found, unused-ignore]
@@ -550,7 +549,7 @@ class Checks:
         if os.environ.get("GPU_CHECK_CHILD"):  # one of torch's allocators, in a process of its own
             self.report.check("driver", self.driver.ready)
             self.report.check("torch", self.torch)
-            return self.report.print()
+            return int(self.report.differs)
         self.report.check("kernel module", self.kernel)
         self.report.check("before cuInit", self.before_init)
         self.report.check("devices", self.devices)
@@ -579,7 +578,7 @@ class Checks:
             self.fork,
         ):
             self.report.check(check.__name__.replace("_", " "), check)
-        return self.report.print()
+        return int(self.report.differs)
 
     def enter(self) -> None:
         self.raw("cuInit", 0)
@@ -587,6 +586,7 @@ class Checks:
 
 
 def main(package: str) -> int:
+    faulthandler.enable()
     try:
         checks = Checks(package)
     except (ImportError, OSError) as error:

@@ -101,6 +101,23 @@ def test_the_gpu_check_looks_at_what_frameworks_allocate(ib: Any, tmp_path: Path
     assert any("expandable, torch made by hand: export of 200 MiB" in line for line in lines), done.stdout
 
 
+def test_the_gpu_check_has_said_what_it_saw_when_something_ends_the_process(ib: Any, tmp_path: Path) -> None:
+    place = folder(ib, "driver")
+    if place is None:
+        pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
+    (tmp_path / "torch.py").write_text("import os\nos.abort()\n")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), ib.__name__],
+        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20", "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode < 0 and "Fatal Python error" in done.stderr
+    assert "mapped: one export over all four" in done.stdout
+
+
 @pytest.mark.parametrize("missing", ["RDMA_CUDA_LIBRARY_PATH", "RDMA_LIBRARY_PATH"])
 def test_the_gpu_check_says_what_it_lacks(ib: Any, tmp_path: Path, missing: str) -> None:
     done = subprocess.run(
