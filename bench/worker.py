@@ -78,6 +78,7 @@ def memory(device: Device, n: int) -> dict[str, float]:
         "MR": lambda: [device.reg_mr() for _ in range(n)],
         "QP": lambda: [device.make_qp(device.cq) for _ in range(n)],
         "SendWR": lambda: [ib.SendWR(1, [sge]) for _ in range(n)],
+        "RecvWR": lambda: [ib.RecvWR(1, [sge]) for _ in range(n)],
         "SGE": lambda: [ib.SGE(device.mr, 8) for _ in range(n)],
         "WC": lambda: completions(device, n),
     }
