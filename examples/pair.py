@@ -77,6 +77,7 @@ class End:
         theirs = receive_exactly(sock, 28 + 12)
         remote = ib.QPInfo.from_bytes(theirs[:28])
         self.remote_addr, self.rkey = struct.unpack("!QI", theirs[28:])
+        options.setdefault("retry_cnt", 6)  # a peer that died is found so; Soft-RoCE takes 7 for "for ever"
         ib.connect_rc(self.qp, remote, port=PORT, sgid_index=self.gid_index, access=ACCESS, **options)
 
     def wait(self, count: int = 1) -> list[Any]:
