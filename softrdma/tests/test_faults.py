@@ -69,6 +69,14 @@ def test_a_seed_that_was_given_is_told() -> None:
     assert "seed 41 " in result.stderr
 
 
+def test_rules_without_chance_speak_of_none() -> None:
+    result = on_host(
+        sys.executable, "-c", "import os; os.open('/dev/infiniband/uverbs0', os.O_RDWR)",
+        options=("--fault", "drop:nth=1000"),
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_a_rule_that_is_not_understood_ends_the_program_before_it_begins() -> None:
     result = on_host("echo", "ran", options=("--fault", "drop:probability=often"))
     assert (result.returncode, result.stdout) == (2, "")

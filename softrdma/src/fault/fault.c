@@ -459,8 +459,6 @@ void fault_begin(struct region *r)
     f->seed &= UINT32_MAX; /* short enough to be typed */
     if (has_first_seed)
         f->seed = first_seed;
-    if (nfirst)
-        fault_tell_seed(r);
     for (uint32_t i = 0; i < nfirst; i++)
         fault_add(r, &first_rules[i], &id);
 }
