@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from place import Node, seconds
@@ -78,9 +80,20 @@ def test_a_mistake_of_the_user_is_told_in_a_line(node: Node, command: str) -> No
     assert re.search(r"^(\w+\.py: \S|no RDMA device \S)", done.stdout, re.MULTILINE), done.stdout
 
 
-def start(*words: str) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def start(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """The example as a child that heeds Ctrl-C, as those of a shell's background job do not; it ends with the block."""
     command = [sys.executable, str(EXAMPLES / words[0]), *words[1:]]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def first_line(process: subprocess.Popen[str]) -> str:
