@@ -526,6 +526,22 @@ def test_a_region_around_an_mr_at_hand(cuda: Any, ib: Any) -> None:
     assert own.closed
 
 
+def test_a_dropped_region_ends_its_registration_before_what_owns_the_memory(cuda: Any) -> None:
+    ended: list[str] = []
+
+    class Member:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __del__(self) -> None:
+            ended.append(self.name)
+
+    region = cuda.GpuMR(Member("registration"), 0x7000, 128, Member("tensor"))
+    region._owner = Member("export")
+    del region
+    assert ended[0] == "registration" and sorted(ended[1:]) == ["export", "tensor"]
+
+
 # ---- endurance -----------------------------------------------------------------------------------------------------
 
 

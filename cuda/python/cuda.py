@@ -55,14 +55,16 @@ class GpuMR(Closing):
     range from ``addr`` on, ``length`` bytes, it then stands for.
     """
 
-    __slots__ = ("__weakref__", "_addr", "_closed", "_hold", "_length", "_mr", "_tensor", "_way")
+    # Dropped without close(), a region loses its members in the order of their names: the registration ends before
+    # what owns its memory.
+    __slots__ = ("__weakref__", "_addr", "_closed", "_length", "_mr", "_owner", "_tensor", "_way")
 
     def __init__(self, mr: Any, addr: int, length: int, tensor: Any = None) -> None:
         self._mr = mr
         self._addr = index(addr)
         self._length = index(length)
         self._tensor = tensor
-        self._hold: Any = None
+        self._owner: Any = None
         self._way: str | None = None
         self._closed = False
 
@@ -140,7 +142,7 @@ class GpuMR(Closing):
             return
         self._mr.close()
         self._closed = True
-        self._tensor = self._hold = None
+        self._tensor = self._owner = None
 
     def __repr__(self) -> str:
         if self.closed:
@@ -319,7 +321,7 @@ def register_tensor(pd: Any, tensor: Any, access: int, *, pcie: bool | None = No
     check_access(tensor, memory, access)
     mr, way = register_range(pd, memory.addr, memory.length, access, tensor, pcie)
     region = GpuMR(mr, memory.addr, memory.length, tensor)
-    region._hold, region._way = memory.hold, way
+    region._owner, region._way = memory.hold, way
     return region
 
 
