@@ -81,7 +81,10 @@ class Hostile:
         return self._answer()
 
     def __hash__(self) -> Any:
-        return self._answer()
+        answer = self._answer()
+        if not isinstance(answer, int):  # CPython (3.9 to 3.13) keeps a reference to it for good
+            raise TypeError("unhashable")
+        return answer
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # also its own, which a copy does not have before it is filled
@@ -100,13 +103,18 @@ FITTING = {
 #: Parameters that are numbers of any size below this many bits.
 WIDE = {"addr": 40, "length": 20, "offset": 16, "remote_addr": 64, "compare_add": 64, "swap": 64, "iova": 64,
         "wr_id": 64}  # fmt: skip
+def to_bytes(target: Any) -> bytes:
+    """As bytes() does, but for numbers: of 2**31 it makes so many zeros."""
+    return b"" if isinstance(target, int) else bytes(target)
+
+
 #: What can be done with any object without a name of its own.
 OPERATIONS: tuple[Callable[..., Any], ...] = (
     operator.or_, operator.and_, operator.xor, operator.eq, operator.ne, operator.lt, operator.invert, operator.not_,
-    hash, repr, str, bytes, bool, copy.copy, copy.deepcopy, pickle.dumps, list, len, operator.index,
+    hash, repr, str, to_bytes, bool, copy.copy, copy.deepcopy, pickle.dumps, list, len, operator.index,
     operator.contains,
 )  # fmt: skip
-UNARY = {operator.invert, operator.not_, hash, repr, str, bytes, bool, copy.copy, copy.deepcopy, pickle.dumps, list,
+UNARY = {operator.invert, operator.not_, hash, repr, str, to_bytes, bool, copy.copy, copy.deepcopy, pickle.dumps, list,
          len, operator.index}  # fmt: skip
 
 

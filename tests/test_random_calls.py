@@ -12,12 +12,13 @@ import gc
 import os
 import random
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from monkey import MORE_THAN_FITS, PROMISED, Hostile, Monkey, no_name_service
+from monkey import MORE_THAN_FITS, PROMISED, UNARY, Hostile, Monkey, no_name_service
 from stub_control import Stub
 
 pytestmark = [pytest.mark.needs("stub"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -79,3 +80,20 @@ def test_no_hostile_length_fills_the_memory_of_the_machine() -> None:
         with contextlib.suppress(*PROMISED):
             lengths.append(len(hostile))
     assert lengths and not [n for n in lengths if 2**16 < n < MORE_THAN_FITS]
+
+
+def test_what_a_hostile_hash_answers_is_not_kept_for_good() -> None:
+    asked = object()
+    hostile = Hostile(random.Random("any"), [asked])
+    before = sys.getrefcount(asked)
+    for _ in range(300):
+        with contextlib.suppress(*PROMISED):
+            hash(hostile)
+    assert sys.getrefcount(asked) == before
+
+
+def test_no_operation_makes_as_many_bytes_as_a_number_says() -> None:
+    for operation in UNARY:
+        with contextlib.suppress(*PROMISED):
+            made = operation(100_000)
+            assert not isinstance(made, bytes) or len(made) < 1000
