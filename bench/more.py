@@ -24,14 +24,15 @@ def report(setting: Setting, sides: Sequence[Side], quick: bool) -> None:
             if side is not C:
                 shares[side.name] = threads(worker, 100 if quick else 500)
                 measured = worker.ask("memory 6400")
-                sizes[side.name] = [f"{measured[kind]:.0f}" for kind in ("MR", "QP", "SendWR", "SGE", "WC")]
+                sizes[side.name] = [f"{measured[kind]:.0f}" for kind in ("MR", "QP", "SendWR", "RecvWR", "SGE", "WC")]
         for kind, (name, n) in KINDS[setting.package].items():
             with running(setting, side, setting.urgent) as worker:
                 scale[f"{side.name}: {n:,} {name}s"] = objects(worker, kind, n)
 
     table("threads beside each other: the share of its rate alone that each keeps, in percent",
           ["post + poll", "post + poll", "pure Python", "together"], shares)
-    table("bytes that CPython allocates for one object", ["MR", "QP", "SendWR with one SGE", "SGE", "WC"], sizes)
+    table("bytes that CPython allocates for one object",
+          ["MR", "QP", "SendWR with one SGE", "RecvWR", "SGE", "WC"], sizes)
     table("many objects: nanoseconds to make one and to close one, the median of the tenths in the first half and in "
           "the second;\nresident bytes for one, the library's included",
           ["make: first half", "second", "close: first half", "second", "bytes"], scale)
