@@ -600,14 +600,16 @@ def test_a_region_that_a_thread_closes_is_left_to_it_by_the_collector(rig: Rig) 
             while not rig.stub.inside("dereg_mr") and time.monotonic() < deadline:
                 time.sleep(0.001)
 
-    owner = Owner()
-    owner.mr = rig.pd.reg_mr(0x1000, 64, 1, owner=owner)
-    live, calls = rig.stub.live("mr"), rig.stub.calls("dereg_mr")
-    rig.stub.close_gate("dereg_mr")
-    del owner
+    gc.disable()  # of one age, they come in the order in which they were made; else the collector could close it itself
     try:
+        owner = Owner()
+        owner.mr = rig.pd.reg_mr(0x1000, 64, 1, owner=owner)
+        live, calls = rig.stub.live("mr"), rig.stub.calls("dereg_mr")
+        rig.stub.close_gate("dereg_mr")
+        del owner
         gc.collect()
     finally:
+        gc.enable()
         rig.stub.open_gate("dereg_mr")
     threads[0].join()
     assert rig.stub.live("mr") == live - 1 and rig.stub.calls("dereg_mr") == calls + 1
