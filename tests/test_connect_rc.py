@@ -240,6 +240,19 @@ def test_a_peer_of_another_type_is_a_type_error_before_anything_is_touched(remot
     assert not qp.calls
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"gid": 2**40}, {"gid": None}, {"gid": "x" * 16}, {"gid": bytes(15)}, {"qp_num": 2**24}, {"psn": -1},
+              {"lid": 2**16}, {"lid": "1"}],
+    ids=str,
+)  # fmt: skip
+def test_what_is_wrong_with_a_peer_is_said_by_name_before_anything_is_touched(wrong: dict[str, Any]) -> None:
+    qp = QP(link_layer=INFINIBAND, lid=1)
+    remote = SimpleNamespace(**{"qp_num": 1, "psn": 2, "lid": 3, "gid": bytes(16), "mtu": 2, **wrong})
+    with pytest.raises((TypeError, ValueError), match=f"remote.{next(iter(wrong))} must"):
+        connect(qp, remote)
+    assert not qp.calls and not qp.pd.context.asked
+
+
 def test_any_object_with_the_attributes_is_a_peer() -> None:
     remote = SimpleNamespace(qp_num=1, psn=2, lid=0, gid=bytearray(16), mtu=2)
     assert connect(QP(), remote)["to_rtr"]["remote"] is remote

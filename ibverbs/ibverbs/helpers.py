@@ -127,7 +127,11 @@ def connect_rc(
     for name in _REMOTE:
         if not hasattr(remote, name):
             raise TypeError(f"remote must be a QPInfo, got {type(remote).__name__}")
+    gid = gid_bytes("remote.gid", remote.gid)
     for name, value, most in (
+        ("remote.qp_num", remote.qp_num, 2**24 - 1),
+        ("remote.psn", remote.psn, 2**24 - 1),
+        ("remote.lid", remote.lid, 2**16 - 1),
         ("sgid_index", sgid_index, 2**8 - 1),
         ("access", access, 2**32 - 1),
         ("local_psn", local_psn, 2**24 - 1),
@@ -143,7 +147,7 @@ def connect_rc(
     if mtu is None:
         mtu = min(port_attr.active_mtu, remote.mtu)
     if is_global is None:
-        is_global = _needs_grh(ctx, port_attr, port, sgid_index, remote)
+        is_global = _needs_grh(ctx, port_attr, port, sgid_index, remote.lid, gid)
     if hop_limit is None:
         hop_limit = _ROUTED_HOP_LIMIT if is_global else 1
 
@@ -174,8 +178,8 @@ def _check_depths(ctx: c.Context, max_dest_rd_atomic: int, max_rd_atomic: int) -
         integer(name, depth, 0, limit, f", the {of} of device {ctx.name}")
 
 
-def _needs_grh(ctx: c.Context, port_attr: c.PortAttr, port: int, sgid_index: int, remote: QPInfo) -> bool:
+def _needs_grh(ctx: c.Context, port_attr: c.PortAttr, port: int, sgid_index: int, lid: int, gid: bytes) -> bool:
     """Whether packets to the peer need a global routing header on this port."""
-    if port_attr.link_layer == _ETHERNET or port_attr.flags & _GRH_REQUIRED or remote.lid == 0:
+    if port_attr.link_layer == _ETHERNET or port_attr.flags & _GRH_REQUIRED or lid == 0:
         return True
-    return bytes(ctx.query_gid(port, sgid_index))[:8] != bytes(remote.gid)[:8]
+    return bytes(ctx.query_gid(port, sgid_index))[:8] != gid[:8]
