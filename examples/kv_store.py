@@ -207,7 +207,8 @@ def load(host: str, port: int, seconds: float, depth: int, count: int) -> None:
         for key, value in values.items():
             client.put(key, value)
             here[slot_of(key, client.slots)] = key
-        print(f"{len(values) / (time.perf_counter() - started):,.0f} PUTs a second, one at a time, of {size} bytes")
+        rate = len(values) / (time.perf_counter() - started)
+        print(f"{rate:,.0f} PUTs a second, one at a time, of {size} bytes", flush=True)
         if client.get(b"no such key".ljust(32, b"\0")) is not None:
             sys.exit("a key that nobody put is there")
 

@@ -110,11 +110,11 @@ def test_ctrl_c_ends_a_server_without_a_traceback(node: Node) -> None:
     assert server.returncode == 130
 
 
-@pytest.mark.needs("cm")
+@pytest.mark.needs("cm", "software_host")
 def test_a_client_whose_server_is_killed_says_so_and_ends(node: Node) -> None:
     with start("kv_store.py", "serve") as server:
         (port,) = re.findall(r"port (\d+)", first_line(server))
-        with start("kv_store.py", "load", "--port", port, "--keys", "10", "--seconds", "600") as client:
+        with start("kv_store.py", "load", "--port", port, "--keys", "10", "--seconds", "30") as client:
             assert "PUTs" in first_line(client)
             server.kill()
             said = client.communicate(timeout=seconds(60))[0]
