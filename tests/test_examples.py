@@ -110,7 +110,7 @@ def test_ctrl_c_ends_a_server_without_a_traceback(node: Node) -> None:
     assert server.returncode == 130
 
 
-@pytest.mark.needs("cm", "software_host")
+@pytest.mark.needs("cm")
 def test_a_client_whose_server_is_killed_says_so_and_ends(node: Node) -> None:
     with start("kv_store.py", "serve") as server:
         (port,) = re.findall(r"port (\d+)", first_line(server))
