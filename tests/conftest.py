@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import os
 import random
@@ -67,6 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seed = os.environ.get("RDMA_TEST_SHUFFLE")
     if seed:
         random.Random(seed).shuffle(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests run the collector often: spare it all that is there before the first of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

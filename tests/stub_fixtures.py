@@ -48,9 +48,6 @@ def stub_library() -> Stub:
     stub = the_stub()
     if stub is None:
         pytest.skip("needs the stub libibverbs: RDMA_LIBRARY_PATH=<build>/tests/stub")
-    # Tests collect often: spare the collector all that was there before the first of them.
-    gc.collect()
-    gc.freeze()
     return stub
 
 
