@@ -8,6 +8,7 @@ import gc
 import importlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +17,21 @@ from place import in_user_mode_linux
 
 
 @pytest.fixture(scope="session")
-def cuda_driver(ib: Any) -> Driver:
-    """The stand-in libcuda, where the package finds it."""
+def stand_in_libcuda(ib: Any) -> Path:
+    """The folder of the stand-in libcuda."""
     if in_user_mode_linux():
         pytest.skip("needs no kernel, and runs everywhere else")
     place = folder(ib, "driver")
     if place is None:
         pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
-    os.environ["RDMA_CUDA_LIBRARY_PATH"] = str(place)
-    return Driver(place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def cuda_driver(stand_in_libcuda: Path) -> Driver:
+    """The stand-in libcuda, where the package finds it."""
+    os.environ["RDMA_CUDA_LIBRARY_PATH"] = str(stand_in_libcuda)
+    return Driver(stand_in_libcuda)
 
 
 @pytest.fixture

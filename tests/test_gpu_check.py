@@ -10,22 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_control import folder
 
 SCRIPT = Path(__file__).parent / "gpu_check.py"
 
 
-def test_the_gpu_check_runs_over_the_stand_in(ib: Any) -> None:
-    place = folder(ib, "driver")
-    if place is None:
-        pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
-    done = subprocess.run(
+def check(ib: Any, *modules: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs the check of a package, with folders of modules before all others."""
+    paths = os.pathsep.join([*map(str, modules), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
         [sys.executable, str(SCRIPT), ib.__name__],
-        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20"},
+        env={**os.environ, "GPU_CHECK_COUNT": "20", "PYTHONPATH": paths, **env},
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+def test_the_gpu_check_runs_over_the_stand_in(ib: Any, stand_in_libcuda: Path) -> None:
+    done = check(ib, RDMA_CUDA_LIBRARY_PATH=str(stand_in_libcuda))
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {line[2:].split("  ")[0]: line for line in done.stdout.splitlines()}
     for what in (
@@ -80,20 +82,10 @@ def arange(count, *, dtype, device=None): return Tensor(count, dtype if isinstan
 """
 
 
-def test_the_gpu_check_looks_at_what_frameworks_allocate(ib: Any, tmp_path: Path) -> None:
-    place = folder(ib, "driver")
-    if place is None:
-        pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
+def test_the_gpu_check_looks_at_what_frameworks_allocate(ib: Any, tmp_path: Path, stand_in_libcuda: Path) -> None:
     for name in ("torch", "cupy"):
         (tmp_path / f"{name}.py").write_text(FRAMEWORKS)
-    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), ib.__name__],
-        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20", "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = check(ib, tmp_path, RDMA_CUDA_LIBRARY_PATH=str(stand_in_libcuda))
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     for what in ("cupy made by hand: export", "torch made by hand: export of a slice", "torch made by hand: bytes of"):
@@ -101,31 +93,17 @@ def test_the_gpu_check_looks_at_what_frameworks_allocate(ib: Any, tmp_path: Path
     assert any("expandable, torch made by hand: export of 200 MiB" in line for line in lines), done.stdout
 
 
-def test_the_gpu_check_has_said_what_it_saw_when_something_ends_the_process(ib: Any, tmp_path: Path) -> None:
-    place = folder(ib, "driver")
-    if place is None:
-        pytest.skip("needs the stand-in libcuda: a build folder, or RDMA_TEST_CUDA")
+def test_the_gpu_check_has_said_what_it_saw_when_something_ends_the_process(
+    ib: Any, tmp_path: Path, stand_in_libcuda: Path
+) -> None:
     (tmp_path / "torch.py").write_text("import os\nos.abort()\n")
-    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), ib.__name__],
-        env={**os.environ, "RDMA_CUDA_LIBRARY_PATH": str(place), "GPU_CHECK_COUNT": "20", "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = check(ib, tmp_path, RDMA_CUDA_LIBRARY_PATH=str(stand_in_libcuda))
     assert done.returncode < 0 and "Fatal Python error" in done.stderr
     assert "mapped: one export over all four" in done.stdout
 
 
 @pytest.mark.parametrize("missing", ["RDMA_CUDA_LIBRARY_PATH", "RDMA_LIBRARY_PATH"])
 def test_the_gpu_check_says_what_it_lacks(ib: Any, tmp_path: Path, missing: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), ib.__name__],
-        env={**os.environ, missing: str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = check(ib, **{missing: str(tmp_path)})
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stderr.startswith("cannot check: ") and str(tmp_path) in done.stderr
