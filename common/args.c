@@ -313,7 +313,8 @@ int core_timeout(PyObject *value, const char *name, int64_t *ret_ns)
         *ret_ns = -1;
         return 0;
     }
-    if (!PyFloat_Check(value) && !PyIndex_Check(value) && !PyObject_HasAttrString(value, "__float__")) {
+    if (PyComplex_Check(value) /* which has a __float__ before Python 3.10, for nothing but its own words */ ||
+        (!PyFloat_Check(value) && !PyIndex_Check(value) && !PyObject_HasAttrString(value, "__float__"))) {
         core_raise_type(name, "a number of seconds or None", value);
         return -1;
     }

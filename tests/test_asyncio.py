@@ -116,6 +116,7 @@ class TestQueue:
             ((1, math.nan), ValueError, "timeout"),
             ((1, "1"), TypeError, "timeout"),
             ((1, []), TypeError, "timeout"),
+            ((1, 1j), TypeError, "timeout"),
             ((1, -(10**400)), ValueError, "timeout"),
         ],
     )

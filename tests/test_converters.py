@@ -487,7 +487,7 @@ def test_a_seconds_argument_is_a_number_that_is_not_negative(rig: Rig) -> None:
     channel = rig.keep(rig.ctx.create_comp_channel())
     for wait in (channel.get_cq_event, rig.ctx.get_async_event):
         for wrong in ("1", b"1", [], object(), 1j):
-            with pytest.raises(TypeError):
+            with pytest.raises(TypeError, match="^timeout must be a number of seconds or None"):
                 wait(wrong)
         for value in (-1, -0.001, float("nan"), float("-inf")):
             with pytest.raises(ValueError):

@@ -26,7 +26,8 @@ def checked_timeout(timeout: float | None) -> float | None:
     """Check a time-out as the waits in C do; None is for ever."""
     if timeout is None:
         return None
-    if not hasattr(timeout, "__float__") and not hasattr(timeout, "__index__"):
+    number = hasattr(timeout, "__float__") or hasattr(timeout, "__index__")
+    if not number or isinstance(timeout, complex):  # which has a __float__ before Python 3.10, for its own words only
         raise TypeError(f"timeout must be a number of seconds or None, got {type(timeout).__name__}")
     try:
         seconds = float(timeout)
