@@ -68,8 +68,8 @@ def resolve(ib: Any, host: str, port: int) -> Any:
 def connected_to(ib: Any, host: str, prepare: Any, serve: Callable[[int], Program]) -> tuple[End, Program]:
     """A connection to a program that was told a port to serve.
 
-    Each attempt has a program of its own, which gets more time to listen than the one before: siw of kernel 7.3 was
-    seen to lose an attempt that came with the listening, and to refuse all that followed.
+    Each attempt has a program of its own, which gets more time to listen than the one before: on siw of kernel 7.3,
+    and a busy machine, attempts at one that had just been started were refused or not answered for 50 seconds.
     """
     refusals: list[str] = []
     for attempt in range(6):
