@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import random
@@ -19,6 +20,7 @@ from cuda_control import MANAGED, PAGE, PINNED, POOL, DeviceTensor, Driver, desc
 from cuda_fixtures import Recorder
 from own_process import own_process
 from place import seconds
+from together import together
 
 MIB = 1 << 20
 ACCESS = 1
@@ -192,20 +194,10 @@ def test_threads_that_fail_and_threads_that_do_not_share_the_driver(
     """No thread's failure is another's, and none waits for one that has the interpreter."""
     tensors = [DeviceTensor(driver.alloc(PAGE, device=i % 2), PAGE) for i in range(4)]
     managed = DeviceTensor(driver.alloc(PAGE, MANAGED), PAGE)
-    failures: list[BaseException] = []
 
     def work(tensor: DeviceTensor) -> None:
-        try:
-            for _ in range(100):
-                cuda.register_tensor(recorder, tensor, ACCESS).close()
-                assert isinstance(said(lambda: cuda.register_tensor(recorder, managed, ACCESS)), ValueError)
-        except BaseException as error:
-            failures.append(error)
+        for _ in range(100):
+            cuda.register_tensor(recorder, tensor, ACCESS).close()
+            assert isinstance(said(lambda: cuda.register_tensor(recorder, managed, ACCESS)), ValueError)
 
-    threads = [threading.Thread(target=work, args=(tensor,)) for tensor in tensors]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert failures == []
+    together(*(functools.partial(work, tensor) for tensor in tensors), timeout=60)

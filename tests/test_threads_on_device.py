@@ -13,32 +13,9 @@ from efa_endpoints import new_endpoint
 from endpoints import Buffer, Endpoint, Make, connect
 from packages import error_of
 from place import Node, seconds
+from together import together
 
 pytestmark = pytest.mark.needs("writes")
-
-
-def together(*bodies: Callable[[], Any]) -> list[Any]:
-    """Runs each in a thread of its own, at once; what they returned, or the first of their exceptions."""
-    results: list[Any] = [None] * len(bodies)
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(bodies))
-
-    def run(i: int) -> None:
-        try:
-            barrier.wait(seconds(5))
-            results[i] = bodies[i]()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(bodies))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(seconds(20))
-        assert not thread.is_alive(), "a thread did not end"
-    if errors:
-        raise errors[0]
-    return results
 
 
 def test_two_threads_post_to_one_queue_pair(pair: tuple[Endpoint, Endpoint]) -> None:
