@@ -20,37 +20,11 @@ static uint16_t ahn[NENDS];
 static struct srd ends[NENDS];
 static struct ibv_ah *ah[NENDS];
 
-/* One of the numbers that mean something somewhere, or any. */
 static uint64_t word(void)
 {
     struct srd *e = &ends[rnd() % NENDS];
 
-    switch (rnd() % 12) {
-    case 0:
-        return rnd();
-    case 1:
-        return 0;
-    case 2:
-        return UINT64_MAX >> rnd() % 64;
-    case 3:
-        return e->mr->lkey;
-    case 4:
-        return (uintptr_t)e->buf + rnd() % BUF;
-    case 5:
-        return (uintptr_t)e->buf + BUF - rnd() % 64;
-    case 6:
-        return rnd() % 70000;
-    case 7:
-        return e->qp->qp_num;
-    case 8:
-        return UINT64_C(1) << rnd() % 64;
-    case 9:
-        return e->mr->lkey ^ 1u << rnd() % 32;
-    case 10:
-        return e->cq->handle;
-    default:
-        return rnd() % 8;
-    }
+    return word_about(e->mr, e->qp, e->cq, e->buf);
 }
 
 /* A send descriptor that is right but for what chance changes; its phase is a guess. */

@@ -31,6 +31,42 @@ bool one_in(unsigned n)
     return rnd() % n == 0;
 }
 
+uint64_t word_about(const struct ibv_mr *mr, const struct ibv_qp *qp, const struct ibv_cq *cq, const uint8_t *buf)
+{
+    switch (rnd() % 16) {
+    case 0:
+        return rnd();
+    case 1:
+        return 0;
+    case 2:
+        return UINT64_MAX >> rnd() % 64;
+    case 3:
+        return mr->lkey;
+    case 4:
+        return (uintptr_t)buf + rnd() % BUF;
+    case 5:
+        return rnd() % 32;
+    case 6:
+        return rnd() % 70000;
+    case 7:
+        return qp->qp_num;
+    case 8:
+        return UINT64_C(1) << rnd() % 64;
+    case 9:
+        return mr->lkey ^ 1u << rnd() % 32;
+    case 10:
+        return (uintptr_t)buf - rnd() % 64;
+    case 11:
+        return (uintptr_t)buf + BUF - rnd() % 64;
+    case 12:
+        return qp->handle;
+    case 13:
+        return cq->handle;
+    default:
+        return rnd() % 8;
+    }
+}
+
 /* ---- memory --------------------------------------------------------------------------------------------------------- */
 
 uint8_t *buffer(int i)

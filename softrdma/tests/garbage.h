@@ -41,6 +41,9 @@ struct fuzzer {
 #define MAX_CONTEXTS 2
 extern struct ibv_context *contexts[MAX_CONTEXTS]; /* from the first on */
 
+/* One of the numbers that mean something somewhere, often of this end: its keys, addresses and handles; or any. */
+uint64_t word_about(const struct ibv_mr *mr, const struct ibv_qp *qp, const struct ibv_cq *cq, const uint8_t *buf);
+
 /* A word where the host may write to any address that it is given: it leads into no buffer and no guard. */
 uint64_t address_word(const struct fuzzer *self);
 

@@ -15,43 +15,11 @@
 static struct end ends[NPAIRS * 2];
 static struct ibv_ah *ah;
 
-/* One of the numbers that mean something somewhere, or any. */
 static uint64_t word(void)
 {
     struct end *e = &ends[rnd() % (NPAIRS * 2)];
 
-    switch (rnd() % 16) {
-    case 0:
-        return rnd();
-    case 1:
-        return 0;
-    case 2:
-        return UINT64_MAX >> rnd() % 64;
-    case 3:
-        return e->mr->lkey;
-    case 4:
-        return (uintptr_t)e->buf + rnd() % BUF;
-    case 5:
-        return rnd() % 32;
-    case 6:
-        return rnd() % 70000;
-    case 7:
-        return e->qp->qp_num;
-    case 8:
-        return UINT64_C(1) << rnd() % 64;
-    case 9:
-        return e->mr->lkey ^ 1u << rnd() % 32;
-    case 10:
-        return (uintptr_t)e->buf - rnd() % 64;
-    case 11:
-        return (uintptr_t)e->buf + BUF - rnd() % 64;
-    case 12:
-        return e->qp->handle;
-    case 13:
-        return e->cq->handle;
-    default:
-        return rnd() % 8;
-    }
+    return word_about(e->mr, e->qp, e->cq, e->buf);
 }
 
 static const struct fuzzer rxe;
